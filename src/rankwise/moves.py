@@ -1,0 +1,97 @@
+"""Steps from one configuration to others near it, for local search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from rankwise.parameters import Choice, Number, Parameter
+from rankwise.types import Array
+
+if TYPE_CHECKING:
+    from rankwise.space import Encoder
+
+_STEPS = 4  # random steps per number
+
+
+def one_exchange(encoder: Encoder, row: Array, rng: np.random.Generator, scale: float) -> Array:
+    """Valid codes (n, p) that differ from row (p,) in one active hyperparameter."""
+    changed = []
+    for j, parameter in enumerate(encoder.parameters):
+        if np.isnan(row[j]) or parameter.size <= 1:
+            continue
+        values = _alternatives(parameter, row[j], rng, scale)
+        block = np.repeat(row[None], len(values), axis=0)
+        block[:, j] = values
+        changed.append(block)
+    if not changed:
+        return np.empty((0, len(row)))
+    codes = activate(encoder, np.concatenate(changed), rng)
+    return codes[encoder.allowed(codes)]
+
+
+def perturb(
+    encoder: Encoder, rows: Array, rng: np.random.Generator, scale: Array, rate: float
+) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Codes (n, p) with several hyperparameters of each row changed at once.
+
+    Args:
+        encoder: of the space.
+        rows: codes (n, p).
+        rng: source of randomness.
+        scale: standard deviation (n,) of the steps of numbers in the unit cube.
+        rate: probability that a choice without order changes.
+
+    Returns:
+        Valid codes (m, p), m <= n (forbidden ones are left out), and the rows (m,) they came from.
+    """
+    n = len(rows)
+    out = rows.copy()
+    for j, parameter in enumerate(encoder.parameters):
+        if parameter.size <= 1:
+            continue
+        if isinstance(parameter, Choice) and not parameter.ordered:
+            draw = np.floor(rng.random(n) * parameter.size)
+            out[:, j] = np.where(rng.random(n) < rate, draw, out[:, j])
+        else:
+            # A row moves along a random subset of its axes; half of them on average.
+            moves = rng.random(n) < 0.5
+            unit = parameter.encode(rows[:, j])
+            step = (rng.normal(size=n) * scale)[:, None]
+            out[:, j] = np.where(moves, parameter.decode(_reflect(unit + step)), out[:, j])
+    out[np.isnan(rows)] = np.nan
+    out = activate(encoder, out, rng)
+    kept = np.flatnonzero(encoder.allowed(out))
+    return out[kept], kept
+
+
+def activate(encoder: Encoder, codes: Array, rng: np.random.Generator) -> Array:
+    """Codes made consistent after a change: random values where a condition now holds."""
+    fresh = encoder.from_unit_raw(rng.random(codes.shape))
+    return encoder.deactivate(np.where(np.isnan(codes), fresh, codes))
+
+
+def _alternatives(
+    parameter: Parameter, code: float, rng: np.random.Generator, scale: float
+) -> Array:
+    if isinstance(parameter, Choice):
+        near = np.arange(parameter.size)
+        if parameter.ordered:
+            near = near[np.abs(near - code) == 1]
+        return near[near != code]
+    assert isinstance(parameter, Number)
+    unit = parameter.encode(np.array([code]))
+    steps = _reflect(unit + rng.normal(size=(_STEPS, 1)) * scale)
+    values = parameter.decode(steps)
+    if parameter.integer:
+        adjacent = np.clip([code - 1, code + 1], parameter.lower, parameter.upper)
+        values = np.concatenate([values, adjacent])
+    return np.unique(values[values != code])
+
+
+def _reflect(unit: Array) -> Array:
+    """Points outside [0, 1] folded back, so that bounds do not collect steps."""
+    folded: Array = np.abs(unit) % 2.0
+    return np.where(folded > 1.0, 2.0 - folded, folded)

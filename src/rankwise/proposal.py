@@ -1,0 +1,266 @@
+"""Proposals: where is the utility largest?
+
+Three searches for the maximum of a utility over a space: over a finite set of points, by focus
+search (random search that shrinks around its best point, as in mlrMBO), and by local
+search over neighbours. They handle mixed and hierarchical spaces alike, because they only
+ever look at valid configurations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwise.errors import SpaceExhausted
+from rankwise.moves import perturb
+from rankwise.parameters import Choice
+from rankwise.space import Encoder
+from rankwise.types import Array, Mask
+
+Utility = Callable[[Array], Array]
+"""Points (n, d) to utilities (n,), higher is better."""
+
+
+class Seen:
+    """The configurations that must not be proposed again."""
+
+    def __init__(self, X: Array) -> None:
+        self._keys = {row.tobytes() for row in np.ascontiguousarray(X)}
+
+    def new(self, X: Array) -> Mask:
+        """Which rows of X (n, d) were not seen."""
+        return np.array([row.tobytes() not in self._keys for row in np.ascontiguousarray(X)], bool)
+
+
+@dataclass(frozen=True)
+class FocusSearch:
+    """Random search in a box that halves around the best point (Bischl et al., mlrMBO).
+
+    Attributes:
+        points: random configurations per round.
+        rounds: how often the box is halved.
+        restarts: independent searches; the best point of all wins.
+    """
+
+    points: int = 500
+    rounds: int = 5
+    restarts: int = 2
+
+    def __call__(
+        self, utility: Utility, encoder: Encoder, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Codes (n, p) and utilities (n,) of all points that were looked at."""
+        found, values = [], []
+        for _ in range(self.restarts):
+            best, best_value = None, -np.inf
+            box = Box(encoder)
+            for _ in range(self.rounds):
+                codes = box.sample(self.points, rng)
+                if not len(codes):
+                    break
+                u = utility(encoder.encode_codes(codes))
+                found.append(codes)
+                values.append(u)
+                if np.max(u) > best_value:
+                    best, best_value = codes[np.argmax(u)], float(np.max(u))
+                if best is not None:
+                    box.shrink(best, rng)
+        return np.concatenate(found), np.concatenate(values)
+
+
+class Box:
+    """A part of the space: an interval per number, a subset of the choices per category."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        p = len(encoder.names)
+        self._low, self._high = np.zeros(p), np.ones(p)
+        self._choices: dict[int, Array] = {
+            j: np.arange(parameter.size)
+            for j, parameter in enumerate(encoder.parameters)
+            if isinstance(parameter, Choice)
+        }
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """At most n valid random codes (n, p); forbidden ones are left out."""
+        encoder = self._encoder
+        codes = encoder.from_unit_raw(rng.random((n, len(encoder.names))))
+        for j, parameter in enumerate(encoder.parameters):
+            if j in self._choices:
+                if len(self._choices[j]) < parameter.size:
+                    codes[:, j] = rng.choice(self._choices[j], size=n)
+            elif self._high[j] - self._low[j] < 1.0:
+                unit = self._low[j] + rng.random(n) * (self._high[j] - self._low[j])
+                codes[:, j] = parameter.decode(unit[:, None])
+        codes = encoder.deactivate(codes)
+        return codes[encoder.allowed(codes)]
+
+    def shrink(self, best: Array, rng: np.random.Generator) -> None:
+        """Halve each interval around best (p,), drop one other choice of each category.
+
+        What is inactive in the best point says nothing about itself and stays as it is.
+        """
+        for j, parameter in enumerate(self._encoder.parameters):
+            if np.isnan(best[j]) or parameter.size <= 1:
+                continue
+            if j in self._choices:
+                others = self._choices[j][self._choices[j] != best[j]]
+                if len(others):
+                    kept = np.delete(others, rng.integers(len(others)))
+                    self._choices[j] = np.append(kept, best[j])
+            else:
+                centre = float(parameter.encode(best[[j]])[0, 0])
+                quarter = (self._high[j] - self._low[j]) / 4
+                self._low[j] = max(self._low[j], centre - quarter)
+                self._high[j] = min(self._high[j], centre + quarter)
+
+
+@dataclass(frozen=True)
+class LocalSearch:
+    """Hill climbing from several starts at once.
+
+    In each round every start looks at `steps` perturbations of itself, with steps of many sizes
+    around a scale that shrinks while nothing improves, and moves to the best.
+
+    Attributes:
+        starts: how many points climb.
+        steps: perturbations per start and round.
+        rounds: how many rounds.
+        scale: of the first steps, in units of the cube.
+    """
+
+    starts: int = 8
+    steps: int = 40
+    rounds: int = 12
+    scale: float = 0.1
+
+    def __call__(
+        self,
+        utility: Utility,
+        encoder: Encoder,
+        rng: np.random.Generator,
+        codes: Array,
+        values: Array,
+    ) -> tuple[Array, Array]:
+        """Codes (n, p) and utilities (n,) of all points looked at, starting from the best given."""
+        order = np.argsort(-values, kind="stable")[: self.starts]
+        current, height = codes[order].copy(), values[order].copy()
+        scale = np.full(len(current), self.scale)
+        found, heights = [codes], [values]
+        rate = 1.0 / max(2, encoder.n_tuned)
+        for _ in range(self.rounds):
+            parents = np.repeat(np.arange(len(current)), self.steps)
+            spread = scale[parents] * 10.0 ** rng.uniform(-1.0, 0.5, size=len(parents))
+            moved, origin = perturb(encoder, current[parents], rng, spread, rate)
+            if not len(moved):
+                break
+            u = utility(encoder.encode_codes(moved))
+            found.append(moved)
+            heights.append(u)
+            for k in range(len(current)):
+                mine = np.flatnonzero(parents[origin] == k)
+                best = mine[np.argmax(u[mine])] if len(mine) else None
+                if best is not None and u[best] > height[k]:
+                    current[k], height[k] = moved[best], u[best]
+                else:
+                    scale[k] *= 0.3
+        return np.concatenate(found), np.concatenate(heights)
+
+
+def best_of_set(utility: Utility, X: Array, seen: Seen) -> Array:
+    """The point (d,) of a finite set X (n, d) with the largest utility, unseen ones only.
+
+    Raises:
+        SpaceExhausted: all points were seen.
+    """
+    fresh = X[seen.new(X)]
+    if not len(fresh):
+        raise SpaceExhausted(f"all {len(X)} configurations of the space were proposed")
+    best: Array = fresh[np.argmax(utility(fresh))]
+    return best
+
+
+def random_unseen(encoder: Encoder, seen: Seen, rng: np.random.Generator) -> Array:
+    """A random configuration (d,) that was not seen.
+
+    Raises:
+        SpaceExhausted: there is none.
+    """
+    if encoder.points is not None:
+        return best_of_set(lambda X: rng.random(len(X)), encoder.points, seen)
+    for _ in range(100):
+        X = encoder.sample(64, rng)
+        fresh = X[seen.new(X)]
+        if len(fresh):
+            point: Array = fresh[0]
+            return point
+    raise SpaceExhausted("no new configuration was found in 6400 random ones")
+
+
+@dataclass(frozen=True)
+class Maximizer:
+    """Finds a new configuration of large utility.
+
+    A small finite space is looked at whole; a larger one by focus search followed by local search from
+    its best points and from the best configurations evaluated so far.
+    """
+
+    focus: FocusSearch = FocusSearch()
+    local: LocalSearch = LocalSearch()
+
+    def __call__(
+        self,
+        utility: Utility,
+        encoder: Encoder,
+        rng: np.random.Generator,
+        seen: Seen,
+        elite: Array,
+        *,
+        once: bool = False,
+    ) -> Array:
+        """The best new point (d,).
+
+        Args:
+            utility: to be maximised.
+            encoder: of the space.
+            rng: source of randomness.
+            seen: what must not be proposed.
+            elite: the best evaluated configurations (k, d), from where local search starts too.
+            once: call `utility` once only, because it draws a new function each time.
+        """
+        if encoder.points is not None:
+            return best_of_set(utility, encoder.points, seen)
+        if once:
+            codes = self._candidates(encoder, rng, elite)
+            values = utility(encoder.encode_codes(codes))
+        else:
+            codes, values = self.focus(utility, encoder, rng)
+            if len(elite):
+                start = encoder.decode_codes(elite)
+                codes = np.concatenate([codes, start])
+                values = np.concatenate([values, utility(elite)])
+            codes, values = self.local(utility, encoder, rng, codes, values)
+        return self._best_new(encoder, rng, seen, codes, values)
+
+    def _candidates(self, encoder: Encoder, rng: np.random.Generator, elite: Array) -> Array:
+        codes = encoder.sample_codes(self.focus.points, rng)
+        if not len(elite):
+            return codes
+        rows = np.repeat(encoder.decode_codes(elite), self.local.steps, axis=0)
+        scale = 10.0 ** rng.uniform(-3.0, -0.5, size=len(rows))
+        near, _ = perturb(encoder, rows, rng, scale, 1.0 / max(2, encoder.n_tuned))
+        return np.concatenate([codes, near])
+
+    def _best_new(
+        self, encoder: Encoder, rng: np.random.Generator, seen: Seen, codes: Array, values: Array
+    ) -> Array:
+        order = np.argsort(-values, kind="stable")
+        for start in range(0, len(order), 100):
+            X = encoder.encode_codes(codes[order[start : start + 100]])
+            fresh = X[seen.new(X)]
+            if len(fresh):
+                point: Array = fresh[0]
+                return point
+        return random_unseen(encoder, seen, rng)

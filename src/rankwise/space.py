@@ -1,0 +1,359 @@
+"""Encoder: configurations of a space as rows of a matrix in the unit cube, and back.
+
+Three forms of the same thing, and the way between them:
+
+    configuration (dict) <--> codes (n, p) <--> X (n, d)
+
+*Configurations* are what users see. *Codes* hold one number per hyperparameter, NaN where it is
+inactive; conditions and forbidden clauses are evaluated there. *X* is what models see: numbers
+scaled to [0, 1] (logarithmically where the space says so), categories one-hot, ordinals in
+one column, constants in none, plus one activity column (0 or 1) for each hyperparameter that
+may be inactive. An inactive hyperparameter stands at 0.5 (numbers, ordinals) or all zeros
+(categories), so that neither its value nor its absence is hidden from a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from ConfigSpace import ConfigurationSpace
+
+from rankwise.errors import ConfigurationError, SpaceError
+from rankwise.parameters import Number, Parameter, make_parameter
+from rankwise.rules import Rule, compile_rule
+from rankwise.shorthand import make_space
+from rankwise.types import Array, Configuration, Mask
+
+ENUMERATION_LIMIT = 10_000
+"""Spaces with at most this many points are treated as finite sets and searched exhaustively."""
+
+_MOST_DRAWS = 200_000  # random draws before a space counts as forbidden altogether
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of an encoded matrix mean, for surrogates that care.
+
+    Attributes:
+        n_columns: d, the number of columns.
+        values: the value columns of each hyperparameter, in order.
+        activity: for each hyperparameter its activity column, or None if it is always active.
+        categorical: whether the hyperparameter's value columns are one-hot.
+    """
+
+    n_columns: int
+    values: tuple[slice, ...]
+    activity: tuple[int | None, ...]
+    categorical: tuple[bool, ...]
+
+    @classmethod
+    def plain(cls, n_columns: int) -> Layout:
+        """The layout of a matrix of which nothing is known: d numbers, always active."""
+        return cls(
+            n_columns,
+            tuple(slice(j, j + 1) for j in range(n_columns)),
+            (None,) * n_columns,
+            (False,) * n_columns,
+        )
+
+    @property
+    def mixed(self) -> bool:
+        """Whether there are categories or conditions."""
+        return any(self.categorical) or any(a is not None for a in self.activity)
+
+
+class Encoder:
+    """Turns configurations of a space into the unit cube and back, exactly.
+
+    Args:
+        space: a ConfigSpace space, or the dict shorthand of `rankwise.make_space`.
+        extra_forbidden: forbidden clauses to obey besides the space's own.
+
+    Raises:
+        SpaceError: the space is empty, or its forbidden clauses leave nothing.
+    """
+
+    def __init__(
+        self,
+        space: ConfigurationSpace | Mapping[str, Any],
+        *,
+        extra_forbidden: Sequence[Any] = (),
+    ) -> None:
+        self.space = space if isinstance(space, ConfigurationSpace) else make_space(space)
+        # ConfigSpace keeps hyperparameters sorted so that parents come before children.
+        self.names: tuple[str, ...] = tuple(self.space.keys())
+        if not self.names:
+            raise SpaceError("the space has no hyperparameters; add at least one")
+        self.parameters: tuple[Parameter, ...] = tuple(
+            make_parameter(hp) for hp in self.space.values()
+        )
+        self._index = {name: j for j, name in enumerate(self.names)}
+        self._conditions: dict[int, Rule] = {}
+        for clause in self.space.conditions:
+            child = getattr(clause, "child", None) or clause.get_children()[0]  # type: ignore[union-attr]
+            self._conditions[self._index[child.name]] = self._compile(clause)
+        clauses = [*self.space.forbidden_clauses, *extra_forbidden]
+        self._forbidden = tuple(self._compile(clause) for clause in clauses)
+        self.layout = self._make_layout()
+        self.default: Configuration = self._find_default()
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def n_columns(self) -> int:
+        """d, the number of columns of an encoded matrix."""
+        return self.layout.n_columns
+
+    @property
+    def columns(self) -> dict[str, slice]:
+        """The value columns of each hyperparameter."""
+        return dict(zip(self.names, self.layout.values, strict=True))
+
+    @property
+    def activity(self) -> dict[str, int]:
+        """The activity column of each hyperparameter that may be inactive."""
+        pairs = zip(self.names, self.layout.activity, strict=True)
+        return {name: column for name, column in pairs if column is not None}
+
+    @property
+    def n_tuned(self) -> int:
+        """The number of hyperparameters with more than one value."""
+        return sum(parameter.size > 1 for parameter in self.parameters)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether all tuned hyperparameters are numbers and always active."""
+        tuned = [p for p in self.parameters if p.size > 1]
+        return not self._conditions and all(isinstance(p, Number) for p in tuned)
+
+    @cached_property
+    def size(self) -> float:
+        """The number of different configurations; inf if they cannot be enumerated."""
+        points = self.points
+        return float("inf") if points is None else float(len(points))
+
+    @cached_property
+    def points(self) -> Array | None:
+        """Every configuration of a small finite space, encoded (n, d); None for larger ones."""
+        product = float(np.prod([parameter.size for parameter in self.parameters]))
+        if product > ENUMERATION_LIMIT:
+            return None
+        return self.encode_codes(self._product([p.levels(int(p.size)) for p in self.parameters]))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of what the space means, the same for every copy of it."""
+        return hashlib.sha256(json.dumps(self.description, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The space as JSON data, in ConfigSpace's own format (with its format version)."""
+        data: dict[str, Any] = self.space.to_serialized_dict()
+        for incidental in ("name", "meta", "python_module_version"):
+            data.pop(incidental, None)
+        plain: dict[str, Any] = json.loads(json.dumps(data, default=_json_value))
+        return plain
+
+    # ------------------------------------------------------------------ the way there and back
+
+    def encode(self, configurations: Iterable[Mapping[str, Any]]) -> Array:
+        """Configurations as a matrix (n, d) in the unit cube.
+
+        Raises:
+            ConfigurationError: a hyperparameter is unknown, missing, inactive or out of range,
+                or the combination is forbidden.
+        """
+        return self.encode_codes(self.codes(configurations))
+
+    def decode(self, X: Array) -> list[Configuration]:
+        """The configurations nearest to the rows of X (n, d).
+
+        Exact for rows that came from `encode`. Any other point of the cube gives a
+        configuration whose inactive hyperparameters are left out; it may be a forbidden one
+        (see `allowed`).
+        """
+        return [self._configuration(row) for row in self.decode_codes(X)]
+
+    def codes(self, configurations: Iterable[Mapping[str, Any]]) -> Array:
+        """Configurations as codes (n, p), checked."""
+        rows = [self._checked_row(configuration) for configuration in configurations]
+        return np.array(rows, dtype=float).reshape(len(rows), len(self.names))
+
+    def encode_codes(self, codes: Array) -> Array:
+        """Codes (n, p) as a matrix (n, d) in the unit cube."""
+        X = np.empty((len(codes), self.n_columns))
+        for j, parameter in enumerate(self.parameters):
+            X[:, self.layout.values[j]] = parameter.encode(codes[:, j])
+            column = self.layout.activity[j]
+            if column is not None:
+                X[:, column] = ~np.isnan(codes[:, j])
+        return X
+
+    def decode_codes(self, X: Array) -> Array:
+        """A matrix (n, d) in the unit cube as codes (n, p)."""
+        X = np.asarray(X, dtype=float).reshape(-1, self.n_columns)
+        codes = np.empty((len(X), len(self.names)))
+        for j, parameter in enumerate(self.parameters):
+            codes[:, j] = parameter.decode(X[:, self.layout.values[j]])
+        return self.deactivate(codes)
+
+    def snap(self, X: Array) -> Array:
+        """The nearest valid rows: integers, one-hot categories and activity made exact."""
+        return self.encode_codes(self.decode_codes(X))
+
+    # ------------------------------------------------------------------ conditions
+
+    def deactivate(self, codes: Array) -> Array:
+        """Codes (n, p) with every hyperparameter whose condition fails set to NaN."""
+        codes = codes.copy()
+        for j, rule in self._conditions.items():
+            codes[~rule.holds(codes), j] = np.nan
+        return codes
+
+    def allowed(self, codes: Array) -> Mask:
+        """Which rows of codes (n, p) no forbidden clause excludes."""
+        mask = np.ones(len(codes), dtype=bool)
+        for rule in self._forbidden:
+            mask &= ~rule.holds(codes)
+        return mask
+
+    # ------------------------------------------------------------------ making configurations
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """n random valid configurations, encoded (n, d); they may repeat in a small space."""
+        return self.encode_codes(self.sample_codes(n, rng))
+
+    def sample_codes(self, n: int, rng: np.random.Generator) -> Array:
+        """n random valid configurations as codes (n, p).
+
+        Raises:
+            SpaceError: the forbidden clauses leave (almost) nothing.
+        """
+        kept, drawn, batch = [np.empty((0, len(self.names)))], 0, n
+        while (found := sum(map(len, kept))) < n:
+            if drawn >= _MOST_DRAWS + 100 * n:
+                raise SpaceError(
+                    f"of {drawn} random configurations {found} are allowed: "
+                    "the forbidden clauses exclude (almost) everything; drop or narrow some"
+                )
+            codes = self.from_unit(rng.random((batch, len(self.names))))
+            kept.append(codes[self.allowed(codes)])
+            drawn += batch
+            batch = max(batch, 1_000)
+        return np.concatenate(kept)[:n]
+
+    def from_unit(self, U: Array) -> Array:
+        """Codes (n, p) at the quantiles U (n, p), inactive ones removed; may be forbidden."""
+        return self.deactivate(self.from_unit_raw(U))
+
+    def from_unit_raw(self, U: Array) -> Array:
+        """Codes (n, p) at the quantiles U (n, p) of every hyperparameter, active or not."""
+        columns = [p.from_unit(U[:, j]) for j, p in enumerate(self.parameters)]
+        return np.stack(columns, axis=1)
+
+    def grid(self, levels: int) -> Array:
+        """The valid points (n, d) of a full grid with at most `levels` values per number.
+
+        Choices without order contribute all their values. Points that differ only in inactive
+        hyperparameters are one point.
+
+        Raises:
+            SpaceError: the grid would have more than a million points.
+        """
+        axes = [parameter.levels(levels) for parameter in self.parameters]
+        product = float(np.prod([float(len(axis)) for axis in axes]))
+        if product > 1e6:
+            raise SpaceError(f"a grid of {product:.0f} points is too large; use fewer levels")
+        return self.encode_codes(self._product(axes))
+
+    def neighbours(self, x: Array, rng: np.random.Generator, *, scale: float = 0.2) -> Array:
+        """Valid points (n, d) that differ from x (d,) in one hyperparameter.
+
+        Choices: every other value (the two adjacent ones if ordered). Integers: the two
+        adjacent ones and four steps. Floats: four steps drawn with standard deviation
+        `scale`. A hyperparameter that becomes active by the change takes a random value.
+        """
+        from rankwise.moves import one_exchange
+
+        return self.encode_codes(one_exchange(self, self.decode_codes(x)[0], rng, scale))
+
+    # ------------------------------------------------------------------ helpers
+
+    def _compile(self, clause: Any) -> Rule:
+        return compile_rule(clause, self.parameters, self._index)
+
+    def _make_layout(self) -> Layout:
+        values, activity, start = [], [], 0
+        for j, parameter in enumerate(self.parameters):
+            values.append(slice(start, start + parameter.width))
+            start += parameter.width
+            conditional = j in self._conditions
+            activity.append(start if conditional else None)
+            start += conditional
+        categorical = tuple(parameter.width > 1 for parameter in self.parameters)
+        return Layout(start, tuple(values), tuple(activity), categorical)
+
+    def _product(self, axes: Sequence[Array]) -> Array:
+        mesh = np.meshgrid(*axes, indexing="ij")
+        codes = self.deactivate(np.stack([m.ravel() for m in mesh], axis=1))
+        codes = np.where(np.isnan(codes), -np.inf, codes)[self.allowed(codes)]
+        codes = np.unique(codes, axis=0)
+        return np.where(np.isneginf(codes), np.nan, codes)
+
+    def _find_default(self) -> Configuration:
+        values = {name: hp.default_value for name, hp in self.space.items()}
+        codes = np.array([[p.code(values[p.name]) for p in self.parameters]])
+        codes = self.deactivate(codes)
+        if not self.allowed(codes)[0]:
+            wanted = self.encode_codes(codes)
+            codes = self.sample_codes(256, np.random.default_rng(0))
+            nearest = np.argmin(np.linalg.norm(self.encode_codes(codes) - wanted, axis=1))
+            codes = codes[[nearest]]
+        return self._configuration(codes[0])
+
+    def _configuration(self, row: Array) -> Configuration:
+        pairs = zip(self.parameters, row, strict=True)
+        return {p.name: p.value(code) for p, code in pairs if not np.isnan(code)}
+
+    def _checked_row(self, configuration: Mapping[str, Any]) -> Array:
+        unknown = [name for name in configuration if name not in self._index]
+        if unknown:
+            raise ConfigurationError(
+                f"unknown hyperparameter {unknown[0]!r}; the space has {', '.join(self.names)}"
+            )
+        row = np.full(len(self.names), np.nan)
+        for name, value in configuration.items():
+            j = self._index[name]
+            row[j] = self.parameters[j].code(value)
+        for j, name in enumerate(self.names):
+            rule = self._conditions.get(j)
+            active = rule is None or bool(rule.holds(row[None])[0])
+            if active and np.isnan(row[j]):
+                if self.parameters[j].size > 1:
+                    raise ConfigurationError(
+                        f"{name!r} is active in {dict(configuration)} and has no value"
+                    )
+                row[j] = self.parameters[j].levels(1)[0]
+            if not active and not np.isnan(row[j]):
+                raise ConfigurationError(
+                    f"{name!r} is inactive in {dict(configuration)}: its condition does not hold; "
+                    "leave it out"
+                )
+        if not self.allowed(row[None])[0]:
+            raise ConfigurationError(f"{dict(configuration)} is excluded by a forbidden clause")
+        return row
+
+
+def _json_value(value: Any) -> Any:
+    """NumPy scalars as numbers, sets and tuples as lists, anything else by its repr."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, set | frozenset | tuple):
+        return sorted(value, key=repr)
+    return repr(value)

@@ -1,0 +1,164 @@
+"""Strategies: from the history of a study to the next configuration.
+
+A method of `methods.py` is a strategy with its parts chosen. A strategy keeps no state between
+proposals: what it proposes depends on the history, the pending configurations and the random
+generator alone. That is what makes runs reproducible, resumable and picklable.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rankwise.acquisition import Acquisition, LowerConfidenceBound
+from rankwise.cost import CostModel
+from rankwise.design import Design
+from rankwise.errors import SpaceError, SpaceExhausted, check_name
+from rankwise.proposal import Maximizer, Seen, Utility, best_of_set, random_unseen
+from rankwise.space import Encoder
+from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.task import Task
+from rankwise.types import Array
+
+LIARS = ("min", "mean", "max", "sampled-lambda")
+
+_ELITE = 5  # evaluated configurations from which local search starts
+_RIVALS = 50  # evaluated configurations among which the incumbent is looked for
+
+
+@dataclass(frozen=True)
+class Strategy(ABC):
+    """How a method proposes.
+
+    Attributes:
+        encoder: of the space.
+        design: evaluated first.
+    """
+
+    encoder: Encoder
+    design: Design
+
+    @abstractmethod
+    def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
+        """One new configuration (d,), different from all evaluated and pending ones.
+
+        Args:
+            history: the evaluations so far.
+            pending: configurations (m, d) that are being evaluated now.
+            rng: source of all randomness.
+
+        Raises:
+            SpaceExhausted: there is no new configuration.
+        """
+
+
+class RandomStrategy(Strategy):
+    """Uniformly random configurations (or by the priors of the space), none twice."""
+
+    def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
+        return random_unseen(self.encoder, Seen(np.concatenate([history.X, pending])), rng)
+
+
+@dataclass(frozen=True)
+class GridStrategy(Strategy):
+    """The points of a grid in random order; without fixed levels, of ever finer grids.
+
+    Attributes:
+        levels: values per number; None: 2, 3, 5, 9, ... so that each grid contains the last.
+    """
+
+    levels: int | None = None
+
+    def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
+        seen = Seen(np.concatenate([history.X, pending]))
+        for levels in [self.levels] if self.levels else [2**k + 1 if k else 2 for k in range(12)]:
+            try:
+                X = self.encoder.grid(levels)
+            except SpaceError:
+                if self.levels:
+                    raise
+                break
+            try:
+                return best_of_set(lambda X: rng.random(len(X)), X, seen)
+            except SpaceExhausted:
+                continue
+        if self.levels or np.isfinite(self.encoder.size):
+            raise SpaceExhausted("all points of the grid were proposed")
+        return random_unseen(self.encoder, seen, rng)  # too large to list: points are all alike
+
+
+@dataclass(frozen=True)
+class ModelStrategy(Strategy):
+    """A surrogate, an acquisition and a search for its maximum.
+
+    Attributes:
+        make_surrogate: makes an unfitted surrogate for a seed.
+        acquisition: utility of a posterior.
+        maximizer: finds the largest utility.
+        liar: what the model is told about pending configurations: that their loss is the
+            "min", "mean" or "max" of those seen, or, with "sampled-lambda", nothing: a
+            confidence bound with a random lambda (exponential, with the mean of the
+            acquisition's) spreads the points.
+    """
+
+    make_surrogate: Callable[[int], Surrogate]
+    acquisition: Acquisition
+    maximizer: Maximizer = field(default_factory=Maximizer)
+    liar: str = "min"
+
+    def __post_init__(self) -> None:
+        check_name("liar", self.liar, LIARS)
+
+    def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
+        seen = Seen(np.concatenate([history.X, pending]))
+        if len(history) == 0 or self.encoder.n_columns == 0:
+            return random_unseen(self.encoder, seen, rng)
+        try:
+            utility = self._utility(history, pending, rng)
+            best = np.argsort(history.losses, kind="stable")[:_ELITE]
+            return self.maximizer(
+                utility, self.encoder, rng, seen, history.X[best], once=self.acquisition.random
+            )
+        except SpaceExhausted:
+            raise
+        except Exception as error:  # a study must not die of its surrogate
+            warnings.warn(
+                f"the surrogate failed ({type(error).__name__}: {error}); "
+                "proposing a random configuration instead",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return random_unseen(self.encoder, seen, rng)
+
+    def _utility(self, history: Task, pending: Array, rng: np.random.Generator) -> Utility:
+        acquisition, task = self.acquisition, history
+        if len(pending) and self.liar == "sampled-lambda":
+            mean = getattr(acquisition, "lam", LowerConfidenceBound().lam)
+            acquisition = LowerConfidenceBound(float(rng.exponential(mean)))
+        elif len(pending):
+            lie = {"min": np.min, "mean": np.mean, "max": np.max}[self.liar](history.losses)
+            task = history.extended(pending, float(lie))
+        seed = int(rng.integers(2**31))
+        surrogate = self.make_surrogate(seed).fit(task)
+        cost = None
+        if acquisition.needs_cost:
+            cost = CostModel(lambda: self.make_surrogate(seed)).fit(history)
+        rivals = history.X[np.argsort(history.losses, kind="stable")[:_RIVALS]]
+
+        def utility(X: Array) -> Array:
+            # Candidates and rivals go in together: ranks, unlike losses, depend on the set.
+            posterior = surrogate.predict(np.concatenate([X, rivals]), joint=acquisition.random)
+            n, covariance = len(X), posterior.covariance
+            candidates = Posterior(
+                posterior.mean[:n],
+                posterior.std[:n],
+                None if covariance is None else covariance[:n, :n],
+            )
+            incumbent = float(np.min(posterior.mean[n:]))
+            return acquisition(candidates, incumbent, rng, cost.predict(X) if cost else None)
+
+        return utility

@@ -1,0 +1,1 @@
+"""Surrogates: models that learn from tasks and predict a posterior. One file each."""

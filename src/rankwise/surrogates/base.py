@@ -1,0 +1,61 @@
+"""The contract between surrogates and everything else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from typing_extensions import Self
+
+from rankwise.task import Task
+from rankwise.types import Array
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What a surrogate believes about the thing to minimise at n points.
+
+    Attributes:
+        mean: (n,), lower is better.
+        std: (n,), never negative.
+        covariance: (n, n) if it was asked for and the surrogate knows it.
+    """
+
+    mean: Array
+    std: Array
+    covariance: Array | None = None
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """One sample (n,); independent between points when the covariance is unknown."""
+        if self.covariance is None:
+            return self.mean + self.std * rng.normal(size=len(self.mean))
+        values, vectors = np.linalg.eigh(self.covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        sample: Array = self.mean + root @ rng.normal(size=len(values))
+        return sample
+
+
+class Surrogate(ABC):
+    """Learns from tasks, predicts a posterior.
+
+    A surrogate knows nothing of spaces, storages or acquisitions: matrices in, numbers out.
+    """
+
+    def meta_fit(self, tasks: Sequence[Task], validation: Sequence[Task] = ()) -> Self:
+        """Learn from past tasks. A surrogate without transfer has nothing to do."""
+        return self
+
+    @abstractmethod
+    def fit(self, task: Task) -> Self:
+        """Learn from the target's history so far; it may be empty."""
+
+    @abstractmethod
+    def predict(self, X: Array, *, joint: bool = False) -> Posterior:
+        """The posterior at X (n, d).
+
+        Args:
+            X: points in the unit cube.
+            joint: fill in the covariance, if the surrogate has one.
+        """

@@ -1,0 +1,139 @@
+"""Gaussian process (Kriging) through BoTorch: Matérn-5/2, one length-scale per column."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.exceptions.errors import ModelFittingError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch.constraints import GreaterThan
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.priors import LogNormalPrior
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from typing_extensions import Self
+
+from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.task import Task
+from rankwise.transforms import Transform, fit_transform
+from rankwise.types import Array
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread: its matrices are small here and other cores are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class GaussianProcess(Surrogate):
+    """A Gaussian process on the unit cube.
+
+    Matérn-5/2 kernel with one length-scale per column (log-normal prior that grows with the
+    dimension), constant mean and fitted noise; hyperparameters by maximum a posteriori.
+
+    Args:
+        transform: of the losses: "standardize" (the posterior is in units of the loss) or
+            "copula" (normal scores of ranks; the posterior stays in those units).
+        noise_floor: smallest noise variance, relative to the variance of the losses.
+    """
+
+    def __init__(self, *, transform: str = "standardize", noise_floor: float = 1e-6) -> None:
+        self.transform = transform
+        self.noise_floor = noise_floor
+        self._model: Any = None
+        self._transform: Transform | None = None
+
+    def fit(self, task: Task) -> Self:
+        if len(task) == 0 or task.X.shape[1] == 0:
+            self._model = None
+            level = float(np.mean(task.losses)) if len(task) else 0.0
+            self._prior = level
+            return self
+        y = task.losses
+        self._transform = fit_transform(self.transform, y)
+        with one_thread(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # BoTorch's advice on scaling: we scaled already
+            self._model = self._fit_model(
+                torch.as_tensor(task.X), torch.as_tensor(self._transform(y))[:, None]
+            )
+            with torch.no_grad():
+                self._cache()
+        return self
+
+    def predict(self, X: Array, *, joint: bool = False) -> Posterior:
+        if self._model is None:
+            n = len(X)
+            return Posterior(np.full(n, self._prior), np.ones(n), np.eye(n) if joint else None)
+        assert self._transform is not None
+        points = torch.as_tensor(np.asarray(X, dtype=float))
+        with one_thread(), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mean, variance = (t.numpy() for t in self._marginals(points))
+            covariance = self._model.posterior(points).covariance_matrix.numpy() if joint else None
+        mean, std = self._transform.unscale(mean, np.sqrt(variance))
+        if covariance is not None:
+            _, factor = self._transform.unscale(np.zeros(1), np.ones(1))
+            covariance = covariance * factor[0] ** 2
+        return Posterior(mean, std, covariance)
+
+    @property
+    def lengthscales(self) -> Array:
+        """Fitted length-scales (d,)."""
+        values: Array = self._model.covar_module.lengthscale.detach().numpy().ravel()
+        return values
+
+    def _marginals(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Posterior mean and variance (n,) at X (n, d).
+
+        The same numbers as `model.posterior`, which would build all n x n covariances first.
+        """
+        kernel, mean_module = self._model.covar_module, self._model.mean_module
+        cross = kernel(X, self._model.train_inputs[0]).to_dense()
+        mean = mean_module(X) + cross @ self._weights
+        explained = (cross @ self._whitener.T).square().sum(dim=1)
+        return mean, (kernel(X, diag=True) - explained).clamp_min(0.0)
+
+    def _cache(self) -> None:
+        """What prediction needs of the training data: (K + noise)^-1 (y - mean), and L^-1."""
+        model = self._model
+        X, y = model.train_inputs[0], model.train_targets
+        K = model.covar_module(X).to_dense() + model.likelihood.noise * torch.eye(len(X))
+        L = psd_safe_cholesky(K)
+        self._whitener = torch.linalg.solve_triangular(
+            L, torch.eye(len(X), dtype=L.dtype), upper=False
+        )
+        self._weights = self._whitener.T @ (self._whitener @ (y - model.mean_module(X)))
+
+    def _fit_model(self, X: torch.Tensor, y: torch.Tensor) -> Any:
+        kernel = get_covar_module_with_dim_scaled_prior(
+            ard_num_dims=X.shape[1], use_rbf_kernel=False
+        )
+        prior = LogNormalPrior(loc=-4.0, scale=1.0)
+        likelihood = GaussianLikelihood(
+            noise_prior=prior,
+            noise_constraint=GreaterThan(
+                self.noise_floor, transform=None, initial_value=float(prior.mode)
+            ),
+        )
+        model = SingleTaskGP(
+            X, y, likelihood=likelihood, covar_module=kernel, outcome_transform=None
+        )
+        if len(X) > 1:
+            try:
+                fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            except ModelFittingError:
+                pass  # the prior's mode, where the search started, is a usable model
+        model.eval()
+        return model

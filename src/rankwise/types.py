@@ -1,0 +1,13 @@
+"""Names for types that many modules share."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Configuration: TypeAlias = dict[str, Any]
+"""One point of a space: the active hyperparameters and their values, as plain Python objects."""
