@@ -138,15 +138,18 @@ class Optimizer:
                     break
                 raise
             [configuration] = self.encoder.decode(row[None])
-            proposed.append(self.add_pending(configuration, number))
+            proposed.append(self.restore(Trial(number, configuration)))
         return proposed
 
-    def add_pending(self, configuration: Mapping[str, Any], number: int | None = None) -> Trial:
-        """Note that a configuration is being evaluated, as if it had been asked for."""
-        number = self._next_number() if number is None else number
-        self._rows[number] = self.encoder.encode([configuration])[0]
-        self._trials[number] = Trial(number, dict(configuration))
-        return self._trials[number]
+    def restore(self, trial: Trial) -> Trial:
+        """Take over a trial as it is, pending or finished, under its own number.
+
+        Raises:
+            ConfigurationError: its configuration is not one of the space.
+        """
+        self._rows[trial.number] = self.encoder.encode([trial.configuration])[0]
+        self._trials[trial.number] = trial
+        return trial
 
     def tell(
         self,

@@ -1,0 +1,127 @@
+"""Figures: as pictures through matplotlib, as interactive pages through plotly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise.errors import OptionError
+from rankwise.task import OK
+
+if TYPE_CHECKING:
+    from rankwise.result import Result
+
+_TRIAL, _BEST, _FAILED = "#9aa5b1", "#0b6e4f", "#c8553d"
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+def draw_progress(result: Result, path: Any = None) -> Any:
+    """Each trial's value and the best so far; see `Result.plot`."""
+    suffix = Path(path).suffix.lower() if path is not None else ""
+    if suffix == ".html":
+        page = _progress_page(result)
+        page.write_html(path, include_plotlyjs=True)
+        return page
+    if path is not None and suffix not in _PICTURES:
+        raise OptionError(
+            f"a plot is written as .html, {', '.join(_PICTURES)}, not as {str(path)!r}"
+        )
+    figure = _progress_picture(result)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _progress_picture(result: Result) -> Any:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    frame = result.history
+    ok = frame["status"] == OK
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(
+        frame["number"][ok], frame["value"][ok], "o", color=_TRIAL, ms=5, mew=0, label="trial"
+    )
+    axes.step(
+        frame["number"], frame["best_value"], where="post", color=_BEST, lw=2.2, label="best so far"
+    )
+    if not ok.all():
+        axes.plot(
+            frame["number"][~ok],
+            np.full((~ok).sum(), 0.02 if result.direction == "maximize" else 0.98),
+            "x",
+            color=_FAILED,
+            transform=axes.get_xaxis_transform(),
+            label="no value",
+        )
+    best = result.best_trial
+    if best is not None:
+        axes.plot(best.number, best.value, "*", color=_BEST, ms=14, label=f"best: {best.value:.4g}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("trial")
+    axes.set_ylabel(f"value ({result.direction})")
+    axes.set_title(_title(result), loc="left", fontsize=11)
+    axes.grid(alpha=0.25, lw=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def _progress_page(result: Result) -> Any:
+    import plotly.graph_objects as go
+
+    frame = result.history
+    ok = frame["status"] == OK
+    texts = np.array([_hover(t.configuration) for t in result.trials], dtype=object)
+    page = go.Figure()
+    page.add_scatter(
+        x=frame["number"][ok],
+        y=frame["value"][ok],
+        mode="markers",
+        name="trial",
+        marker={"color": _TRIAL, "size": 8},
+        text=texts[ok.to_numpy()],
+        hovertemplate="trial %{x}: %{y:.6g}<br>%{text}<extra></extra>",
+    )
+    page.add_scatter(
+        x=frame["number"],
+        y=frame["best_value"],
+        mode="lines",
+        name="best so far",
+        line={"color": _BEST, "width": 3, "shape": "hv"},
+        hovertemplate="best after trial %{x}: %{y:.6g}<extra></extra>",
+    )
+    for number, error in zip(frame["number"][~ok], frame["error"][~ok], strict=True):
+        page.add_vline(
+            x=number,
+            line={"color": _FAILED, "width": 1, "dash": "dot"},
+            annotation={"text": "x", "hovertext": _escape(error), "font": {"color": _FAILED}},
+        )
+    page.update_layout(
+        title=_title(result),
+        xaxis_title="trial",
+        yaxis_title=f"value ({result.direction})",
+        template="plotly_white",
+        legend={"orientation": "h", "y": 1.02, "x": 1, "xanchor": "right", "yanchor": "bottom"},
+    )
+    return page
+
+
+def _title(result: Result) -> str:
+    return f"{_escape(result.study.study_name)}: {result.method}, {len(result.trials)} trials"
+
+
+def _hover(configuration: dict[str, Any]) -> str:
+    return "<br>".join(f"{_escape(k)} = {_escape(_short(v))}" for k, v in configuration.items())
+
+
+def _short(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def _escape(text: str) -> str:
+    """Names and errors are data, not markup."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,303 @@
+"""Runs are Optuna studies: every trial is written as it starts and as it ends.
+
+So a run shows in optuna-dashboard while it runs, can be resumed after any kind of end, and
+can be learnt from later. What Optuna has no place for is kept in user attributes whose names
+start with "rankwise:".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import FrozenTrial, TrialState
+
+from rankwise.errors import ConfigurationError, StorageError, StudyMismatchError
+from rankwise.optimizer import PENDING, Trial
+from rankwise.parameters import Choice, Number, Parameter
+from rankwise.space import Encoder
+from rankwise.task import FAILED, INVALID, OK
+
+_PREFIX = "rankwise:"
+_PRIMITIVE = (bool, int, float, str, type(None))
+
+
+class StudyLog:
+    """One run's record in an Optuna storage.
+
+    A write that fails (the disk is full, the server is gone) never stops the run: what could
+    not be written is kept, tried again with every later write, and reported by `unsaved`.
+
+    Args:
+        encoder: of the space.
+        storage: a URL ("sqlite:///runs.db", "postgresql://..."), an Optuna storage, or None for memory.
+        name: of the study; an existing one of that name is continued.
+        direction: "minimize" or "maximize".
+
+    Raises:
+        StorageError: the storage cannot be opened, read or written.
+        StudyMismatchError: the study exists and has another space or direction.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        storage: str | optuna.storages.BaseStorage | None,
+        name: str | None,
+        direction: str,
+    ) -> None:
+        self._distributions = {p.name: _distribution(p) for p in encoder.parameters}
+        self._parameters = {p.name: p for p in encoder.parameters}
+        self._encoder = encoder
+        self._backlog: dict[int, Trial] = {}
+        self._open: dict[int, optuna.Trial] = {}
+        self._sign = 1.0 if direction == "minimize" else -1.0
+        self._warned = False
+        with _quiet(), _storage_errors(storage, "open"):
+            self.study = optuna.create_study(
+                storage=storage, study_name=name, direction=direction, load_if_exists=True
+            )
+        with _storage_errors(storage, "read"):
+            stored = self.study.get_trials(deepcopy=False)
+            attributes = self.study.user_attrs
+            direction_stored = self.study.direction.name.lower()
+        if stored or attributes:
+            self._check(direction, direction_stored, attributes)
+        if _key("fingerprint") not in attributes:
+            self.note("fingerprint", encoder.fingerprint)
+            self.note("space", encoder.description)
+        self._stored = [self._restore(trial) for trial in stored]
+
+    @property
+    def stored(self) -> list[Trial]:
+        """The trials that the study held when it was opened; running ones are pending."""
+        return self._stored
+
+    @property
+    def unsaved(self) -> list[int]:
+        """Numbers of the finished trials that could not be written."""
+        return sorted(self._backlog)
+
+    def noted(self, key: str) -> Any:
+        """What `note` stored under a key, or None."""
+        return self.study.user_attrs.get(_key(key))
+
+    def note(self, key: str, value: Any) -> None:
+        """Store a fact about the run."""
+        with _storage_errors(self.study._storage, "write"):
+            self.study.set_user_attr(_key(key), value)
+
+    def start(self, trial: Trial) -> None:
+        """Record that a trial's evaluation begins."""
+        if trial.number in self._open:
+            return  # it was begun before the run was interrupted
+        self.flush()
+        if self._backlog:
+            return
+        with self._kept_on_failure():
+            self.study.add_trial(self._frozen(trial))
+            running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+            self._open[trial.number] = optuna.Trial(self.study, running[-1]._trial_id)
+
+    def finish(self, trial: Trial) -> None:
+        """Record what came of a trial."""
+        self._backlog[trial.number] = trial
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what could not be written before, in order."""
+        for number in sorted(self._backlog):
+            with self._kept_on_failure():
+                self._write(self._backlog[number])
+                del self._backlog[number]
+            if number in self._backlog:
+                return
+
+    def _write(self, trial: Trial) -> None:
+        running = self._open.get(trial.number)
+        if running is None:
+            self.study.add_trial(self._frozen(trial))
+            return
+        for key, value in _attributes(trial).items():
+            running.set_user_attr(key, value)
+        if trial.status == OK:
+            self.study.tell(running, self._sign * trial.value)
+        else:
+            self.study.tell(running, state=TrialState.FAIL)
+        del self._open[trial.number]
+
+    @contextmanager
+    def _kept_on_failure(self) -> Iterator[None]:
+        try:
+            with _quiet():
+                yield
+        except Exception as error:  # storages raise many kinds
+            if not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"the storage cannot be written ({_first_line(error)}); the run goes on, "
+                    "its results are kept in memory and writing is tried again",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+
+    # ------------------------------------------------------------------ Optuna's form and ours
+
+    def _frozen(self, trial: Trial) -> FrozenTrial:
+        states = {PENDING: TrialState.RUNNING, OK: TrialState.COMPLETE}
+        state = states.get(trial.status, TrialState.FAIL)
+        params = {
+            name: _to_optuna(self._parameters[name], value)
+            for name, value in trial.configuration.items()
+        }
+        frozen = optuna.trial.create_trial(
+            state=state,
+            value=self._sign * trial.value if trial.status == OK else None,
+            params=params,
+            distributions={name: self._distributions[name] for name in params},
+            user_attrs=_attributes(trial),
+        )
+        if trial.status != PENDING and math.isfinite(trial.cost):
+            frozen.datetime_start = datetime.now() - timedelta(seconds=trial.cost)
+        return frozen
+
+    def _restore(self, stored: FrozenTrial) -> Trial:
+        attributes = stored.user_attrs
+        try:
+            configuration = {
+                name: _from_optuna(self._parameters[name], value)
+                for name, value in stored.params.items()
+            }
+            [configuration] = self._encoder.decode(self._encoder.encode([configuration]))
+        except (KeyError, ConfigurationError) as error:
+            raise StudyMismatchError(
+                f"trial {stored.number} of study {self.study.study_name!r} is not of this space: "
+                f"{error}"
+            ) from error
+        trial = Trial(
+            stored.number,
+            configuration,
+            cost=float(attributes.get(_key("seconds"), math.nan)),
+            error=str(attributes.get(_key("error"), "")),
+            proposal_seconds=float(attributes.get(_key("proposal_seconds"), math.nan)),
+        )
+        if not stored.state.is_finished():
+            self._open[stored.number] = optuna.Trial(self.study, stored._trial_id)
+            return trial
+        if math.isnan(trial.cost) and stored.duration is not None:
+            trial = replace(trial, cost=stored.duration.total_seconds())
+        if stored.value is None:
+            return replace(trial, status=str(attributes.get(_key("status"), FAILED)))
+        finite = math.isfinite(stored.value)
+        value = self._sign * stored.value if finite else math.nan
+        return replace(trial, status=OK if finite else INVALID, value=value)
+
+    def _check(self, direction: str, stored: str, attributes: Mapping[str, Any]) -> None:
+        name = self.study.study_name
+        if stored != direction:
+            raise StudyMismatchError(
+                f"study {name!r} is to {stored}, not to {direction}; "
+                "use the other direction or another name"
+            )
+        fingerprint = attributes.get(_key("fingerprint"))
+        if fingerprint not in (None, self._encoder.fingerprint):
+            difference = _difference(
+                attributes.get(_key("space"), {}), self._encoder.description
+            )
+            raise StudyMismatchError(
+                f"study {name!r} has another space ({difference}); "
+                "use that space or another name"
+            )
+
+
+def _difference(stored: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """Which hyperparameters two descriptions of spaces differ in."""
+    before = {h["name"]: h for h in stored.get("hyperparameters", [])}
+    now = {h["name"]: h for h in ours["hyperparameters"]}
+    parts = [
+        *(f"{name!r} only there" for name in before if name not in now),
+        *(f"{name!r} only here" for name in now if name not in before),
+        *(f"{name!r} changed" for name in now if name in before and now[name] != before[name]),
+    ]
+    return ", ".join(parts) or "its conditions or forbidden clauses changed"
+
+
+def _attributes(trial: Trial) -> dict[str, Any]:
+    values: dict[str, Any] = {"proposal_seconds": trial.proposal_seconds, "seconds": trial.cost}
+    kept = {_key(k): v for k, v in values.items() if math.isfinite(v)}
+    if trial.status not in (OK, PENDING):
+        kept[_key("status")] = trial.status
+        kept[_key("error")] = trial.error
+    return kept
+
+
+def _distribution(parameter: Parameter) -> BaseDistribution:
+    if isinstance(parameter, Number):
+        if parameter.integer:
+            return IntDistribution(int(parameter.lower), int(parameter.upper), log=parameter.log)
+        return FloatDistribution(parameter.lower, parameter.upper, log=parameter.log)
+    assert isinstance(parameter, Choice)
+    return CategoricalDistribution([_to_optuna(parameter, v) for v in parameter.values])
+
+
+def _to_optuna(parameter: Parameter, value: Any) -> Any:
+    """Optuna stores plain values only; any other choice goes by its repr."""
+    if isinstance(parameter, Choice) and not isinstance(value, _PRIMITIVE):
+        return repr(value)
+    return value
+
+
+def _from_optuna(parameter: Parameter, value: Any) -> Any:
+    if isinstance(parameter, Choice):
+        for choice in parameter.values:
+            if not isinstance(choice, _PRIMITIVE) and repr(choice) == value:
+                return choice
+    return value
+
+
+def _key(name: str) -> str:
+    return _PREFIX + name
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Optuna logs each study and trial at INFO; our own display says it better."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+@contextmanager
+def _storage_errors(storage: object, verb: str) -> Iterator[None]:
+    try:
+        yield
+    except StudyMismatchError:
+        raise
+    except Exception as error:  # SQLAlchemy, drivers, files: one sentence for all
+        shown = re.sub(r"://([^:@/]*):[^@/]*@", r"://\1:***@", str(storage))
+        raise StorageError(
+            f"cannot {verb} the storage {shown}: {_first_line(error)}; "
+            "check the address, the folder and the permissions"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error.__cause__ or error).strip() or type(error).__name__
+    return text.splitlines()[0]
