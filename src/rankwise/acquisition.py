@@ -20,7 +20,7 @@ from rankwise.errors import OptionError, UnknownNameError
 from rankwise.surrogates.base import Posterior
 from rankwise.types import Array
 
-_TINY = 1e-12  # a standard deviation below it is none
+_TINY = 1e-12  # relative to the gain: a smaller standard deviation is none
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class ExpectedImprovement(Acquisition):
         rng: np.random.Generator,
         log_seconds: Array | None = None,
     ) -> Array:
-        std = np.maximum(posterior.std, _TINY * (1.0 + np.abs(incumbent)))
-        utility: Array = np.log(std) + log_h((incumbent - posterior.mean) / std)
+        z, std = _standardized(incumbent - posterior.mean, posterior.std)
+        utility: Array = np.log(std) + log_h(z)
         return utility
 
 
@@ -102,8 +102,8 @@ class ProbabilityOfImprovement(Acquisition):
         rng: np.random.Generator,
         log_seconds: Array | None = None,
     ) -> Array:
-        std = np.maximum(posterior.std, _TINY * (1.0 + np.abs(incumbent)))
-        utility: Array = log_ndtr((incumbent - self.xi - posterior.mean) / std)
+        z, _ = _standardized(incumbent - self.xi - posterior.mean, posterior.std)
+        utility: Array = log_ndtr(z)
         return utility
 
 
@@ -179,6 +179,12 @@ def make_acquisition(which: str | Acquisition) -> Acquisition:
     if which not in _BY_NAME:
         raise UnknownNameError("acquisition", which, _BY_NAME)
     return _BY_NAME[which]()
+
+
+def _standardized(gain: Array, std: Array) -> tuple[Array, Array]:
+    """Gains (n,) in units of their standard deviation, and that deviation, never quite zero."""
+    std = np.maximum(std, _TINY * np.maximum(1.0, np.abs(gain)))
+    return gain / std, std
 
 
 def log_h(z: Array) -> Array:

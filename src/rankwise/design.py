@@ -96,10 +96,10 @@ class Design:
 
     def __post_init__(self) -> None:
         check_name("design", self.kind, _KINDS)
-        if isinstance(self.size, str) and not re.fullmatch(r"\d+d?", self.size):
-            raise OptionError(f"a design's size is a number or a multiple such as '4d', not {self.size!r}")
-        if not isinstance(self.size, str) and self.size < 1:
-            raise OptionError(f"a design needs at least one configuration, not {self.size}")
+        if not re.fullmatch(r"[1-9]\d*d?", str(self.size)):
+            raise OptionError(
+                f"a design's size is a number from 1 or a multiple such as '4d', not {self.size!r}"
+            )
 
     @classmethod
     def parse(cls, text: str | int | Design, size: int | str = "4d") -> Design:

@@ -93,7 +93,7 @@ class Number(Parameter):
             raise self._illegal(value)
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise self._illegal(value) from None
         code = float(self._round(np.array([number]))[0])
         # A float that was rounded elsewhere may miss a bound by its last digits.
@@ -124,7 +124,8 @@ class Number(Parameter):
         return self._round(low + u * (high - low))
 
     def levels(self, k: int) -> Array:
-        k = int(min(k, self.size))
+        if k >= self.size:  # evenly spread on a log scale would skip some
+            return np.arange(self.lower, self.upper + 1)
         spread = np.linspace(0.0, 1.0, k) if k > 1 else np.array([0.5])
         return np.unique(self._round(self._from_scale(spread)))
 
@@ -171,7 +172,7 @@ class Number(Parameter):
             rounded = _round_significant(values)
         else:
             rounded = np.round(values, self._decimals)
-        clipped: Array = np.clip(rounded, self.lower, self.upper)
+        clipped: Array = np.clip(rounded, self.lower, self.upper) + 0.0  # no negative zero
         return clipped
 
 

@@ -57,6 +57,8 @@ def make_space(
         ...     when={"gamma": {"kernel": "rbf"}},
         ... )
     """
+    if not isinstance(parameters, Mapping):
+        raise SpaceError(f"a space is a dict of hyperparameters, not {parameters!r}")
     defaults = dict(defaults or {})
     for mapping, what in ((when or {}, "when"), (defaults, "defaults")):
         for key in mapping:
@@ -67,7 +69,7 @@ def make_space(
         _add(space, _hyperparameter(key, spec, defaults), f"hyperparameter {key!r}")
     conditions = [_condition(space, child, clause) for child, clause in (when or {}).items()]
     if conditions:
-        _add(space, conditions, "the conditions")
+        _add(space, conditions, f"the conditions of {', '.join(map(repr, when or {}))}")
     if forbid:
         clauses = [_clause(space, clause) for clause in forbid]
         moved = _allowed_default(space, clauses)

@@ -197,7 +197,7 @@ class Encoder:
 
     def decode_codes(self, X: Array) -> Array:
         """A matrix (n, d) in the unit cube as codes (n, p)."""
-        X = np.asarray(X, dtype=float).reshape(-1, self.n_columns)
+        X = np.atleast_2d(np.asarray(X, dtype=float))
         codes = np.empty((len(X), len(self.names)))
         for j, parameter in enumerate(self.parameters):
             codes[:, j] = parameter.decode(X[:, self.layout.values[j]])

@@ -95,7 +95,7 @@ def impute(y: Array) -> Array:
         return y
     if missing.all():
         return np.zeros_like(y)
-    worst, best = np.max(y[~missing]), np.min(y[~missing])
+    worst, best = float(np.max(y[~missing])), float(np.min(y[~missing]))
     margin = _MARGIN * (worst - best) if worst > best else max(_MARGIN * abs(worst), 1e-3)
     if not np.isfinite(worst + margin):  # losses near the largest float
         margin = 0.0

@@ -1,0 +1,72 @@
+# Set-up and checks; needs Python (3.10 or newer) and make. `make` alone lists the targets.
+
+PYTHON ?= python3
+JOBS ?= 2
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP_INSTALL := $(RUN) -m pip install -qq --disable-pip-version-check -c constraints.txt
+
+# A stamp is written when its install has succeeded, and is stale when the versions change.
+CORE := $(VENV)/.installed-core
+DEV := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
+
+.PHONY: help demo test docs lint typecheck unit clean
+
+help:
+	@echo "make demo       tune a pipeline on a real data set; writes a table and plots"
+	@echo "make test       every check: lint, typecheck, unit tests (JOBS=2 processes)"
+	@echo "make lint       ruff: rules and format"
+	@echo "make typecheck  mypy, strict, on src"
+	@echo "make unit       pytest alone; ARGS='-k forest' selects"
+	@echo "make docs       build the documentation into site/"
+	@echo "make clean      remove caches and build output; keeps $(VENV)"
+
+demo: $(CORE)
+	@$(RUN) examples/demo.py
+
+test: lint typecheck unit
+
+lint: $(DEV)
+	@echo "ruff: rules and format"
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+
+typecheck: $(DEV)
+	@echo "mypy: strict on src"
+	@$(RUN) -m mypy
+
+unit: $(DEV)
+	@echo "pytest: $(JOBS) processes"
+	@$(RUN) -m pytest -n $(JOBS) $(ARGS)
+
+docs: $(DOCS)
+	@echo "mkdocs: building site/"
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+$(CORE): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("rankwise needs Python 3.10 or newer; choose one: make PYTHON=python3.12 ..." if sys.version_info < (3, 10) else 0)'
+	@$(RUN) -m pip --version >/dev/null 2>&1 || { \
+		echo "Creating $(VENV)"; \
+		$(PYTHON) -m venv --clear $(VENV); }
+	@echo "Installing rankwise and what it builds on into $(VENV) (minutes the first time)"
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+$(DEV): $(CORE)
+	@echo "Installing the tools for development"
+	@$(PIP_INSTALL) -e ".[dev]"
+	@touch $@
+
+$(DOCS): $(CORE)
+	@echo "Installing the tools for documentation"
+	@$(PIP_INSTALL) -e ".[docs]"
+	@touch $@
+
+clean:
+	@rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	@find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + \
+		2>/dev/null || true
+	@echo "Kept $(VENV); remove it to start from nothing"

@@ -1,0 +1,37 @@
+"""Objectives at the top of a module, so that worker processes can import them."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+
+
+def bowl(configuration) -> float:
+    return (configuration["x"] - 0.3) ** 2 + (configuration["y"] - 0.6) ** 2
+
+
+def moody(configuration) -> float:
+    """Raises, returns NaN or a bowl, depending on the corner."""
+    if configuration["x"] > 0.8:
+        raise ValueError("too far right")
+    if configuration["y"] > 0.8:
+        return math.nan
+    return bowl(configuration)
+
+
+def slow_right(configuration) -> float:
+    if configuration["x"] > 0.5:
+        time.sleep(30)
+    return bowl(configuration)
+
+
+def deadly_right(configuration) -> float:
+    if configuration["x"] > 0.7:
+        os._exit(3)
+    return bowl(configuration)
+
+
+def which_process(configuration) -> float:
+    time.sleep(0.2)
+    return float(os.getpid())

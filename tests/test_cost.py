@@ -1,0 +1,57 @@
+"""The model of evaluation cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from rankwise import Optimizer
+from rankwise.cost import CostModel
+from rankwise.surrogates.forest import RandomForest
+from rankwise.surrogates.gp import GaussianProcess
+from rankwise.task import Task
+
+X = np.random.default_rng(0).random((40, 2))
+SECONDS = np.exp(2 + 3 * X[:, 0])
+
+
+@pytest.mark.parametrize("surrogate", [GaussianProcess, RandomForest])
+def test_predicts_log_seconds(surrogate):
+    task = Task.of(X, np.zeros(40), SECONDS)
+    predicted = CostModel(surrogate).fit(task).predict(np.array([[0.1, 0.5], [0.9, 0.5]]))
+    assert predicted == pytest.approx([2.3, 4.7], abs=0.5)
+
+
+def test_failed_evaluations_count_and_unknown_seconds_do_not():
+    y, seconds = np.zeros(40), SECONDS.copy()
+    y[:20] = np.nan
+    seconds[30:] = np.nan
+    model = CostModel(GaussianProcess).fit(Task.of(X, y, seconds))
+    assert model.predict(X[:3]) == pytest.approx(np.log(SECONDS[:3]), abs=0.3)
+
+
+@pytest.mark.parametrize("seconds", [None, [math.nan, 1.0]])
+def test_too_little_knowledge_makes_all_costs_equal(seconds):
+    model = CostModel(GaussianProcess).fit(Task.of(X[:2], [1.0, 2.0], seconds))
+    assert model.predict(X).tolist() == [0.0] * 40
+
+
+def test_ei_per_second_prefers_the_cheap_half_where_values_are_alike():
+    """Two equal valleys, one of them a hundred times as expensive."""
+
+    def share_of_cheap(acquisition):
+        cheap = 0
+        for seed in range(3):
+            optimizer = Optimizer(
+                {"x": (0.0, 1.0)}, method="gp", design=6, seed=seed, acquisition=acquisition
+            )
+            for k in range(16):
+                [c] = optimizer.ask()
+                value = min((c["x"] - 0.25) ** 2, (c["x"] - 0.75) ** 2)
+                optimizer.tell(c, value, cost=1.0 if c["x"] < 0.5 else 100.0)
+                cheap += k >= 6 and c["x"] < 0.5
+        return cheap / 30
+
+    assert share_of_cheap("ei-per-second") > max(0.6, share_of_cheap("ei"))

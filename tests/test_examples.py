@@ -1,0 +1,30 @@
+"""The examples run as they are shipped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "examples"
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in FOLDER.glob("*.py")))
+def test_example(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / name)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONWARNINGS": "default::RuntimeWarning"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "best" in done.stdout
+    assert "the surrogate failed" not in done.stderr
+    if name == "demo.py":
+        written = {p.name for p in (tmp_path / "runs" / "demo").iterdir()}
+        assert written == {"progress.png", "progress.html"}

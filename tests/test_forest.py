@@ -1,0 +1,119 @@
+"""The random forest: inactive parameters, and standard errors that mean something."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+
+from rankwise import Encoder, make_space
+from rankwise.surrogates.forest import RandomForest, jackknife_variance
+from rankwise.task import Task
+
+
+def sample_task(rng: np.random.Generator, n: int = 60) -> Task:
+    X = rng.random((n, 2))
+    return Task.of(X, 3 * X[:, 0] + (X[:, 1] > 0.5) + 0.3 * rng.normal(size=n))
+
+
+def test_mean_is_that_of_the_trees():
+    task = sample_task(np.random.default_rng(0))
+    forest = RandomForest(trees=50, seed=3).fit(task)
+    reference = RandomForestRegressor(50, max_features=5 / 6, random_state=3)
+    reference.fit(task.X.astype(np.float32), task.y)
+    assert forest.predict(task.X).mean == pytest.approx(reference.predict(task.X), rel=1e-6)
+
+
+def test_jackknife_agrees_with_its_definition():
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(1.0, size=(30, 5)).astype(float)
+    predictions = rng.normal(size=(30, 2))
+    expected = np.zeros(2)
+    for x in range(2):
+        plain = sum(np.cov(counts[:, i], predictions[:, x], bias=True)[0, 1] ** 2 for i in range(5))
+        between = predictions[:, x].var()
+        expected[x] = max(plain - 5 / 30 * between, between / 30)
+    assert jackknife_variance(predictions, counts) == pytest.approx(expected)
+
+
+def test_standard_error_matches_bootstrap_resampling():
+    """The spread of forests grown on fresh samples of the same data-generating process."""
+    rng = np.random.default_rng(2)
+    Z = rng.random((40, 2))
+    means, errors = [], []
+    for seed in range(40):
+        forest = RandomForest(trees=400, min_leaf=3, seed=seed).fit(sample_task(rng))
+        posterior = forest.predict(Z)
+        means.append(posterior.mean)
+        errors.append(posterior.std)
+    true = np.std(means, axis=0)
+    estimated = np.mean(errors, axis=0)
+    assert estimated.mean() == pytest.approx(true.mean(), rel=0.3)
+    assert np.corrcoef(true, estimated)[0, 1] > 0.3
+
+
+def test_standard_error_falls_with_more_data():
+    rng = np.random.default_rng(3)
+    Z = rng.random((50, 2))
+    small, large = (
+        RandomForest(trees=300, min_leaf=3).fit(sample_task(rng, n)).predict(Z).std.mean()
+        for n in (20, 400)
+    )
+    assert large < 0.7 * small
+
+
+@pytest.fixture(scope="module")
+def svm():
+    return Encoder(
+        make_space(
+            {"kernel": ["rbf", "linear"], "gamma": (0.0, 1.0), "shrink": [True]},
+            when={"gamma": {"kernel": "rbf"}, "shrink": {"kernel": "rbf"}},
+        )
+    )
+
+
+def test_inactive_values_are_missing_values_to_the_trees(svm):
+    X = svm.encode([{"kernel": "rbf", "gamma": 0.5, "shrink": True}, {"kernel": "linear"}])
+    columns = RandomForest(svm.layout)._columns(X)
+    gamma = columns[:, svm.columns["gamma"].start]
+    assert gamma[0] == 0.5
+    assert np.isnan(gamma[1])
+
+
+def test_a_conditional_constant_keeps_its_activity_column(svm):
+    X = svm.sample(4, np.random.default_rng(0))
+    activity = X[:, svm.activity["shrink"]]
+    columns = RandomForest(svm.layout)._columns(X)
+    assert any(np.array_equal(column, activity) for column in columns.T)
+
+
+def test_splits_respect_inactive_parameters(svm):
+    """The stand-in value of an inactive parameter must not matter to any prediction."""
+    rng = np.random.default_rng(4)
+    X = svm.sample(80, rng)
+    active = X[:, svm.activity["gamma"]] == 1
+    y = np.where(active, X[:, svm.columns["gamma"].start], 0.2)
+    forest = RandomForest(svm.layout).fit(Task.of(X, y))
+    linear = svm.encode([{"kernel": "linear"}])
+    other = linear.copy()
+    other[:, svm.columns["gamma"]] = 0.99
+    assert forest.predict(linear).mean == forest.predict(other).mean
+    assert forest.predict(linear).mean == pytest.approx(0.2, abs=0.02)
+    high = svm.encode([{"kernel": "rbf", "gamma": 0.9, "shrink": True}])
+    assert forest.predict(high).mean == pytest.approx(0.9, abs=0.1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_few_observations(n):
+    task = sample_task(np.random.default_rng(5), 5)
+    few = Task.of(task.X[:n].reshape(n, 2), task.y[:n])
+    posterior = RandomForest(trees=20).fit(few).predict(task.X)
+    assert np.isfinite(posterior.mean).all()
+    assert np.isfinite(posterior.std).all()
+
+
+def test_the_seed_decides():
+    task = sample_task(np.random.default_rng(6))
+    a, b, c = (RandomForest(trees=20, seed=s).fit(task).predict(task.X).mean for s in (1, 1, 2))
+    assert np.array_equal(a, b)
+    assert not np.array_equal(a, c)

@@ -1,0 +1,46 @@
+"""Importing the package is cheap, and its public names are there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import rankwise
+
+HEAVY = ("torch", "ConfigSpace", "sklearn", "optuna", "pandas", "matplotlib", "numpy")
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(out.stdout.split())
+
+
+def test_importing_loads_nothing_heavy():
+    assert not modules_after("import rankwise") & set(HEAVY)
+
+
+def test_listing_methods_loads_no_model():
+    loaded = modules_after("import rankwise; rankwise.methods.available()")
+    assert not loaded & {"torch", "ConfigSpace", "sklearn"}
+
+
+def test_a_forest_needs_no_torch():
+    statement = (
+        "import rankwise; o = rankwise.Optimizer({'x': ['a', 'b', 'c']}, method='forest', seed=0); "
+        "o.tell(o.ask()[0], 1.0)"
+    )
+    assert "torch" not in modules_after(statement)
+
+
+@pytest.mark.parametrize("name", rankwise.__all__)
+def test_every_public_name_exists_and_is_documented(name):
+    assert getattr(rankwise, name).__doc__
+    assert name in dir(rankwise)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="nothing_like_that"):
+        _ = rankwise.nothing_like_that

@@ -1,0 +1,215 @@
+"""minimize: limits, failures, interruption, callbacks, parallel runs."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+
+import pytest
+from objectives import bowl, moody
+
+from rankwise import minimize
+from rankwise.errors import OptionError, SpaceError, UnknownNameError
+from rankwise.loop import EvaluationWarning
+
+SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+
+
+def configurations(result):
+    return [t.configuration for t in result.trials]
+
+
+def test_finds_the_minimum_and_says_how():
+    result = minimize(bowl, SPACE, trials=20, seed=0)
+    assert result.best_value < 1e-3
+    assert result.best_configuration["x"] == pytest.approx(0.3, abs=0.05)
+    assert result.stopped == "trials"
+    assert len(result.trials) == len(result.history) == 20
+    assert "best value" in str(result)
+
+
+def test_thirty_trials_by_default():
+    assert len(minimize(bowl, SPACE, method="random", seed=0).trials) == 30
+
+
+def test_maximize_turns_the_direction_once():
+    result = minimize(
+        lambda c: 5 - bowl(c), SPACE, trials=15, direction="maximize", seed=1, method="gp"
+    )
+    mirrored = minimize(lambda c: bowl(c) - 5, SPACE, trials=15, seed=1, method="gp")
+    assert configurations(result) == configurations(mirrored)
+    assert result.best_value == pytest.approx(5.0, abs=0.01)
+    assert result.study.best_value == result.best_value
+    assert result.history["best_value"].is_monotonic_increasing
+
+
+def test_stops_at_a_target():
+    result = minimize(bowl, SPACE, trials=500, target=0.05, method="random", seed=0)
+    assert result.stopped == "target"
+    assert result.trials[-1].value <= 0.05
+    assert all(t.value > 0.05 for t in result.trials[:-1])
+
+
+def test_a_target_is_turned_with_the_direction():
+    result = minimize(
+        lambda c: c["x"], SPACE, trials=500, target=0.9, direction="maximize", method="random", seed=0
+    )
+    assert result.stopped == "target"
+    assert result.best_value >= 0.9
+
+
+def test_stops_after_seconds():
+    start = time.perf_counter()
+    result = minimize(lambda c: time.sleep(0.05) or 1.0, SPACE, seconds=0.4, method="random", seed=0)
+    assert result.stopped == "seconds"
+    assert 2 <= len(result.trials) <= 9
+    assert time.perf_counter() - start < 5
+
+
+def test_stops_when_a_finite_space_is_used_up():
+    result = minimize(lambda c: c["a"], {"a": (1, 4)}, trials=99, seed=0)
+    assert result.stopped == "exhausted"
+    assert sorted(c["a"] for c in configurations(result)) == [1, 2, 3, 4]
+
+
+def test_failures_are_recorded_and_the_run_goes_on():
+    with pytest.warns(EvaluationWarning, match="too far right"):
+        result = minimize(moody, SPACE, trials=30, method="random", seed=0)
+    counts = result.history["status"].value_counts()
+    assert len(result.trials) == 30
+    assert counts["failed"] > 0
+    assert counts["invalid"] > 0
+    failed = next(t for t in result.trials if t.status == "failed")
+    assert failed.error.startswith("ValueError: too far right")
+    assert math.isnan(failed.value)
+    assert math.isfinite(failed.cost)
+
+
+def test_models_learn_to_avoid_failures():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvaluationWarning)
+        result = minimize(moody, SPACE, trials=24, seed=0)
+    assert (result.history["status"][14:] == "ok").mean() >= 0.8
+    assert result.best_value < 1e-2
+
+
+@pytest.mark.parametrize("returned", [None, "0.5x", [1, 2], object()])
+def test_a_value_that_is_no_number_is_invalid(returned):
+    with pytest.warns(EvaluationWarning, match="not a number"):
+        result = minimize(lambda c: returned, SPACE, trials=2, method="random", seed=0)
+    assert set(result.history["status"]) == {"invalid"}
+    assert result.best_configuration is None
+    assert math.isnan(result.best_value)
+    assert "no trial succeeded" in str(result)
+
+
+def test_an_objective_may_say_that_it_timed_out():
+    def late(configuration):
+        raise TimeoutError("gave up after 3 s")
+
+    with pytest.warns(EvaluationWarning, match="gave up"):
+        result = minimize(late, SPACE, trials=1, method="random", seed=0)
+    assert result.trials[0].status == "timeout"
+
+
+def test_each_kind_of_failure_warns_once():
+    def broken(configuration):
+        raise KeyError("typo")
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        minimize(broken, SPACE, trials=6, method="random", seed=0)
+    assert sum(issubclass(w.category, EvaluationWarning) for w in caught) == 1
+
+
+def test_the_objective_cannot_spoil_the_record():
+    def meddling(configuration):
+        configuration["x"] = "gone"
+        return 1.0
+
+    result = minimize(meddling, SPACE, trials=2, method="random", seed=0)
+    assert all(isinstance(c["x"], float) for c in configurations(result))
+
+
+def test_ctrl_c_returns_what_was_found():
+    calls = []
+
+    def interrupted(configuration):
+        calls.append(configuration)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return bowl(configuration)
+
+    result = minimize(interrupted, SPACE, trials=30, method="random", seed=0)
+    assert result.stopped == "interrupted"
+    assert configurations(result) == calls[:4]
+
+
+def test_callbacks_see_each_trial_and_may_stop_the_run():
+    seen = []
+
+    def watch(trial, result):
+        seen.append((trial.number, len(result.trials), result.best_value))
+        return trial.number == 6
+
+    result = minimize(bowl, SPACE, trials=30, method="random", seed=0, callbacks=[watch])
+    assert result.stopped == "callback"
+    assert [s[:2] for s in seen] == [(i, i + 1) for i in range(7)]
+    assert seen[-1][2] == result.best_value
+
+
+def test_callbacks_see_values_in_the_users_direction():
+    seen = []
+    minimize(
+        lambda c: 7.0, SPACE, trials=1, direction="maximize", method="random", seed=0,
+        callbacks=[lambda trial, result: seen.append((trial.value, result.best_value))],
+    )  # fmt: skip
+    assert seen == [(7.0, 7.0)]
+
+
+def test_a_failing_callback_loses_nothing():
+    def clumsy(trial, result):
+        raise RuntimeError("oops")
+
+    with pytest.warns(EvaluationWarning, match=r"clumsy.*oops"):
+        result = minimize(bowl, SPACE, trials=3, method="random", seed=0, callbacks=[clumsy])
+    assert len(result.trials) == 3
+
+
+def test_batches_repeat_exactly_with_worker_processes():
+    a, b = (minimize(bowl, SPACE, trials=12, n_jobs=2, seed=5, method="gp") for _ in range(2))
+    assert configurations(a) == configurations(b)
+    assert len({tuple(c.values()) for c in configurations(a)}) == 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"method": "mob"}, UnknownNameError, "valid: forest, gp, grid, mbo, random"),
+        ({"direction": "up"}, UnknownNameError, "valid: maximize, minimize"),
+        ({"trees": 3}, UnknownNameError, "option of method 'mbo' 'trees'; valid: acquisition"),
+        ({"design": "lsh"}, UnknownNameError, "Did you mean 'lhs'"),
+        ({"design": "lhs-x"}, OptionError, "size"),
+        ({"design": 0}, OptionError, "at least one"),
+        ({"trials": 0}, OptionError, "trials must be a positive integer, not 0"),
+        ({"trials": 2.5}, OptionError, "trials"),
+        ({"seconds": -1}, OptionError, "seconds"),
+        ({"n_jobs": 0}, OptionError, "n_jobs"),
+        ({"timeout": 0}, OptionError, "timeout"),
+        ({"seed": -3}, OptionError, "seed"),
+        ({"acquisition": "ucb"}, UnknownNameError, "valid: ei, ei-per-second, lcb"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_evaluated(arguments, error, message):
+    called = []
+    with pytest.raises(error, match=message):
+        minimize(called.append, SPACE, **arguments)
+    assert not called
+
+
+def test_a_bad_space_or_objective_is_refused():
+    with pytest.raises(SpaceError, match="empty"):
+        minimize(bowl, {"x": (1.0, 0.0)})
+    with pytest.raises(OptionError, match="callable"):
+        minimize(3, SPACE)

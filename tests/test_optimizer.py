@@ -1,0 +1,128 @@
+"""Ask and tell: bookkeeping, errors, designs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from rankwise import Design, Optimizer, Trial
+from rankwise.errors import ConfigurationError, OptionError, UnknownNameError
+
+SPACE = {"x": (0.0, 1.0), "k": ["a", "b"]}
+
+
+@pytest.fixture
+def optimizer():
+    return Optimizer(SPACE, method="random", seed=0)
+
+
+def test_trials_are_numbered_in_the_order_of_proposal(optimizer):
+    first, second, third = optimizer.ask(3)
+    optimizer.tell(third, 3.0)
+    optimizer.tell(first, 1.0, cost=2.5)
+    assert [t.number for t in optimizer.trials] == [0, 1, 2]
+    assert [t.status for t in optimizer.trials] == ["ok", "pending", "ok"]
+    assert optimizer.history.y.tolist() == [1.0, 3.0]
+    assert optimizer.history.cost[0] == 2.5
+    assert optimizer.encoder.decode(optimizer.pending) == [second]
+
+
+def test_best_is_the_earliest_of_the_smallest(optimizer):
+    assert optimizer.best is None
+    a, b, c, d = optimizer.ask(4)
+    for configuration, value in ((d, 1.0), (b, 1.0), (a, 2.0), (c, math.nan)):
+        optimizer.tell(configuration, value)
+    assert optimizer.best.number == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "recorded"),
+    [
+        (1.0, None, "ok"),
+        (math.nan, None, "invalid"),
+        (math.inf, None, "invalid"),
+        (-math.inf, "ok", "invalid"),
+        (1.0, "failed", "failed"),
+        (math.nan, "timeout", "timeout"),
+    ],
+)
+def test_status_follows_from_the_value_or_is_given(optimizer, value, status, recorded):
+    [configuration] = optimizer.ask()
+    trial = optimizer.tell(configuration, value, status=status)
+    assert trial.status == recorded
+    assert math.isnan(trial.value) == (recorded != "ok")
+
+
+@pytest.mark.parametrize(
+    ("configuration", "message"),
+    [
+        ({"x": 2.0, "k": "a"}, r"'x' must be a number in \[0.0, 1.0\], not 2.0"),
+        ({"x": 0.5, "k": "c"}, r"'k' must be one of \['a', 'b'\], not 'c'"),
+        ({"x": 0.5}, "'k' is active"),
+        ({"x": 0.5, "k": "a", "z": 1}, "unknown hyperparameter 'z'; the space has"),
+    ],
+)
+def test_a_tell_outside_the_space_is_refused_and_changes_nothing(optimizer, configuration, message):
+    asked = optimizer.ask(2)
+    optimizer.tell(asked[0], 1.0)
+    before = optimizer.trials
+    with pytest.raises(ConfigurationError, match=message):
+        optimizer.tell(configuration, 1.0)
+    assert optimizer.trials == before
+
+
+def test_restore_takes_over_a_trial_under_its_number(optimizer):
+    optimizer.restore(Trial(4, {"x": 0.5, "k": "a"}, "ok", 1.0))
+    assert optimizer.best.number == 4
+    optimizer.ask()
+    assert optimizer.trials[-1].number == 5
+
+
+def test_a_design_can_be_given_as_configurations():
+    design = [{"x": 0.25, "k": "b"}, {"x": 0.75, "k": "a"}]
+    optimizer = Optimizer(SPACE, method="gp", design=design, seed=0)
+    assert optimizer.ask(2) == design
+    with pytest.raises(ConfigurationError):
+        Optimizer(SPACE, design=[{"x": 7.0, "k": "a"}])
+
+
+@pytest.mark.parametrize("design", ["lhs", "sobol-3d", "random-7", 6, Design("grid", 5), "default-2"])
+def test_designs_by_name_and_size(design):
+    optimizer = Optimizer(SPACE, method="mbo", design=design, seed=0)
+    assert len(optimizer._design_rows) == {"lhs": 8, "sobol-3d": 6, "random-7": 7, 6: 6}.get(
+        design if isinstance(design, str | int) else None, 5 if design != "default-2" else 2
+    )
+    if design == "default-2":
+        assert optimizer.ask() == [optimizer.encoder.default]
+
+
+def test_method_defaults_to_a_latin_hypercube_of_four_times_the_dimension():
+    assert len(Optimizer(SPACE, method="mbo", seed=0)._design_rows) == 8
+
+
+def test_a_fresh_seed_is_drawn_and_told():
+    optimizer = Optimizer(SPACE, method="random")
+    again = Optimizer(SPACE, method="random", seed=optimizer.seed)
+    assert optimizer.ask(3) == again.ask(3)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", True])
+def test_bad_seeds_are_refused(seed):
+    with pytest.raises(OptionError, match="seed"):
+        Optimizer(SPACE, seed=seed)
+
+
+def test_bad_requests_are_refused(optimizer):
+    with pytest.raises(OptionError, match="at least one"):
+        optimizer.ask(0)
+    with pytest.raises(UnknownNameError, match="status"):
+        optimizer.tell(optimizer.ask()[0], 1.0, status="meh")
+    with pytest.raises(UnknownNameError, match=r"design 'lsh'.*Did you mean 'lhs'"):
+        Optimizer(SPACE, design="lsh")
+
+
+def test_numpy_values_are_told_as_well(optimizer):
+    optimizer.tell({"x": np.float64(0.5), "k": np.str_("a")}, np.float32(1.0))
+    assert optimizer.best.value == 1.0

@@ -1,0 +1,150 @@
+"""Searches for the largest utility, on utilities whose maximum is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankwise import Encoder, make_space
+from rankwise.errors import SpaceExhausted
+from rankwise.proposal import Box, FocusSearch, LocalSearch, Maximizer, Seen, best_of_set, random_unseen
+
+NUMERIC = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)})
+MIXED = Encoder(
+    make_space(
+        {
+            "kernel": ["rbf", "poly", "linear"],
+            "C": (1e-3, 1e3, "log"),
+            "gamma": (1e-4, 10.0, "log"),
+            "degree": (2, 6),
+        },
+        when={"gamma": {"kernel": "rbf"}, "degree": {"kernel": "poly"}},
+        forbid=[{"kernel": "poly", "degree": 6}],
+    )
+)
+NONE = np.empty((0, 3))
+
+
+def peak(X):
+    """Largest at (0.3, 0.7, 0.123456)."""
+    return -np.sum((X - [0.3, 0.7, 0.123456]) ** 2, axis=1)
+
+
+def prefers(wanted):
+    """Utility that is largest at one configuration of MIXED."""
+    target = MIXED.encode([wanted])[0]
+    return lambda X: -np.abs(X - target).sum(axis=1)
+
+
+def test_the_maximum_of_a_smooth_utility_is_found_to_five_digits():
+    found = Maximizer()(peak, NUMERIC, np.random.default_rng(0), Seen(NONE), NONE)
+    assert found == pytest.approx([0.3, 0.7, 0.123456], abs=1e-4)
+
+
+def test_focus_search_alone_beats_random_search_of_equal_size():
+    rng = np.random.default_rng(1)
+    gaps = []
+    for _ in range(10):
+        search = FocusSearch(points=100, rounds=5, restarts=1)
+        _, focused = search(peak, NUMERIC, rng)
+        gaps.append(np.max(peak(NUMERIC.sample(500, rng))) - np.max(focused))
+    assert np.mean(gaps) < -1e-4
+
+
+def test_local_search_never_loses_its_starts():
+    rng = np.random.default_rng(2)
+    codes = NUMERIC.sample_codes(5, rng)
+    values = peak(NUMERIC.encode_codes(codes))
+    found, heights = LocalSearch()(peak, NUMERIC, rng, codes, values)
+    assert np.max(heights) > np.max(values)
+    assert peak(NUMERIC.encode_codes(found)) == pytest.approx(heights)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"kernel": "rbf", "C": 12.0, "gamma": 0.02},
+        {"kernel": "poly", "C": 0.5, "degree": 4},
+        {"kernel": "linear", "C": 900.0},
+    ],
+)
+def test_every_branch_of_a_hierarchical_space_can_be_found(wanted):
+    rng = np.random.default_rng(3)
+    x = Maximizer()(prefers(wanted), MIXED, rng, Seen(NONE), np.empty((0, MIXED.n_columns)))
+    [found] = MIXED.decode(x[None])
+    assert found["kernel"] == wanted["kernel"]
+    assert set(found) == set(wanted)
+    assert np.log(found["C"]) == pytest.approx(np.log(wanted["C"]), abs=0.1)
+
+
+def test_all_candidates_are_valid():
+    seen_by_utility = []
+
+    def utility(X):
+        seen_by_utility.append(X)
+        return np.random.default_rng(len(X)).random(len(X))
+
+    elite = MIXED.sample(3, np.random.default_rng(0))
+    Maximizer()(utility, MIXED, np.random.default_rng(4), Seen(NONE), elite)
+    X = np.concatenate(seen_by_utility)
+    assert np.array_equal(MIXED.encode(MIXED.decode(X)), X)  # encode refuses invalid ones
+
+
+def test_a_box_shrinks_around_the_best_point():
+    rng = np.random.default_rng(5)
+    best = MIXED.codes([{"kernel": "rbf", "C": 1.0, "gamma": 0.1}])[0]
+    box = Box(MIXED)
+    for _ in range(4):
+        box.shrink(best, rng)
+    configurations = MIXED.decode(MIXED.encode_codes(box.sample(200, rng)))
+    assert {c["kernel"] for c in configurations} == {"rbf"}
+    logs = [np.log10(c["C"]) for c in configurations]
+    assert np.ptp(logs) < 6 / 2**4 + 1e-9
+    assert np.mean(logs) == pytest.approx(0.0, abs=0.1)
+
+
+def test_inactive_parameters_do_not_shrink():
+    box = Box(MIXED)
+    box.shrink(MIXED.codes([{"kernel": "linear", "C": 1.0}])[0], np.random.default_rng(6))
+    widths = dict(zip(MIXED.names, box._high - box._low, strict=True))
+    assert widths["C"] == 0.5
+    assert widths["gamma"] == widths["degree"] == 1.0
+
+
+def test_a_finite_set_never_repeats_and_ends():
+    encoder = Encoder({"a": [1, 2, 3], "b": (0, 1)})
+    rng = np.random.default_rng(7)
+    rows = np.empty((0, encoder.n_columns))
+    for _ in range(6):
+        x = Maximizer()(lambda X: X[:, 0], encoder, rng, Seen(rows), rows)
+        assert Seen(rows).new(x[None]).all()
+        rows = np.concatenate([rows, x[None]])
+    with pytest.raises(SpaceExhausted):
+        Maximizer()(lambda X: X[:, 0], encoder, rng, Seen(rows), rows)
+    with pytest.raises(SpaceExhausted):
+        random_unseen(encoder, Seen(rows), rng)
+
+
+def test_best_of_set_takes_the_largest_unseen():
+    X = np.array([[0.1], [0.9], [0.5]])
+    assert best_of_set(lambda X: X[:, 0], X, Seen(X[[1]])) == [0.5]
+
+
+def test_seen_points_of_a_large_space_are_passed_over():
+    rng = np.random.default_rng(8)
+    first = Maximizer()(peak, NUMERIC, np.random.default_rng(8), Seen(NONE), NONE)
+    second = Maximizer()(peak, NUMERIC, np.random.default_rng(8), Seen(first[None]), NONE)
+    assert not np.array_equal(first, second)
+    assert random_unseen(NUMERIC, Seen(first[None]), rng).shape == (3,)
+
+
+def test_a_random_utility_is_asked_once():
+    calls = []
+
+    def draw(X):
+        calls.append(len(X))
+        return np.arange(len(X), dtype=float)
+
+    elite = NUMERIC.sample(2, np.random.default_rng(0))
+    Maximizer()(draw, NUMERIC, np.random.default_rng(9), Seen(NONE), elite, once=True)
+    assert len(calls) == 1
