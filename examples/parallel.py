@@ -1,8 +1,8 @@
 """Two proposals at a time, evaluated in parallel.
 
-Each batch is proposed together: the second point is chosen as if the first had already come back with
-the best loss so far (a constant liar), so that the two differ. Results repeat with the
-seed, whatever the order in which the workers finish. Run: python examples/parallel.py
+Each batch is proposed together: the second point is chosen as if the first had already come
+back with the best loss so far (a constant liar), so that the two differ. Results repeat with
+the seed, whatever the order in which the workers finish. Run: python examples/parallel.py
 """
 
 from sklearn.datasets import load_breast_cancer

@@ -56,7 +56,7 @@ def test_a_finite_space_can_be_used_up_but_not_exceeded(kind):
     assert FINITE.size == 9
     X = initial_design(FINITE, 9, kind, rng)
     assert sorted(map(bytes, X)) == sorted(map(bytes, FINITE.points))
-    with pytest.raises(SpaceError, match="design of 10 .* 9 configurations"):
+    with pytest.raises(SpaceError, match=r"design of 10 .* 9 configurations"):
         initial_design(FINITE, 10, kind, rng)
 
 
@@ -143,7 +143,7 @@ def test_a_multiple_counts_tuned_hyperparameters_and_stops_at_the_size_of_the_sp
     assert Design("lhs", 100).n(FINITE) == 9
 
 
-@pytest.mark.parametrize("size", [0, -1, "0", "0d", "d", "-1", "2x", "", "4 d", 2.5, None], ids=repr)
+@pytest.mark.parametrize("size", [0, -1, "0", "0d", "d", "-1", "2x", "", 2.5, None], ids=repr)
 def test_a_bad_size_is_an_error(size):
     with pytest.raises(OptionError, match="design"):
         Design("lhs", size)
@@ -151,7 +151,7 @@ def test_a_bad_size_is_an_error(size):
 
 @pytest.mark.parametrize("make", [Design, Design.parse])
 def test_an_unknown_kind_lists_the_valid_ones(make):
-    with pytest.raises(UnknownNameError, match="'lsh'.*default, grid, lhs, random, sobol.*'lhs'"):
+    with pytest.raises(UnknownNameError, match=r"'lsh'.*default, grid, lhs, random, sobol.*'lhs'"):
         make("lsh")
     with pytest.raises(UnknownNameError, match="design"):
         initial_design(CUBE, 3, "halton", np.random.default_rng(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import ExtraTreesRegressor
 
 from rankwise import Encoder, make_space
 from rankwise.surrogates.forest import RandomForest, jackknife_variance
@@ -19,7 +19,7 @@ def sample_task(rng: np.random.Generator, n: int = 60) -> Task:
 def test_mean_is_that_of_the_trees():
     task = sample_task(np.random.default_rng(0))
     forest = RandomForest(trees=50, seed=3).fit(task)
-    reference = RandomForestRegressor(50, max_features=5 / 6, random_state=3)
+    reference = ExtraTreesRegressor(50, bootstrap=True, max_features=5 / 6, random_state=3)
     reference.fit(task.X.astype(np.float32), task.y)
     assert forest.predict(task.X).mean == pytest.approx(reference.predict(task.X), rel=1e-6)
 
@@ -30,7 +30,9 @@ def test_jackknife_agrees_with_its_definition():
     predictions = rng.normal(size=(30, 2))
     expected = np.zeros(2)
     for x in range(2):
-        plain = sum(np.cov(counts[:, i], predictions[:, x], bias=True)[0, 1] ** 2 for i in range(5))
+        plain = sum(
+            np.cov(counts[:, i], predictions[:, x], bias=True)[0, 1] ** 2 for i in range(5)
+        )
         between = predictions[:, x].var()
         expected[x] = max(plain - 5 / 30 * between, between / 30)
     assert jackknife_variance(predictions, counts) == pytest.approx(expected)

@@ -87,12 +87,15 @@ def test_a_copula_ignores_monotone_changes_of_the_losses():
     task = sine_task()
     stretched = Task.of(task.X, np.exp(task.y / 10))
     Z = np.random.default_rng(4).random((5, 2))
-    plain, other = (GaussianProcess(transform="copula").fit(t).predict(Z) for t in (task, stretched))
+    plain, other = (
+        GaussianProcess(transform="copula").fit(t).predict(Z) for t in (task, stretched)
+    )
     assert plain.mean == pytest.approx(other.mean, abs=1e-9)
 
 
 @pytest.mark.parametrize(
-    "y", [[1.0] * 6, [0, 0, 1, 1, 0, 1], [1e300, -1e300, 0, 1, 2, 3], [1e-300] * 6, [5] * 5 + [np.nan]]
+    "y",
+    [[1.0] * 6, [0, 0, 1, 1, 0, 1], [1e300, -1e300, 0, 1, 2, 3], [1e-300] * 6, [5] * 5 + [np.nan]],
 )
 def test_degenerate_losses_give_a_finite_posterior(y):
     X = np.random.default_rng(5).random((6, 3))

@@ -29,7 +29,8 @@ def test_listing_methods_loads_no_model():
 
 def test_a_forest_needs_no_torch():
     statement = (
-        "import rankwise; o = rankwise.Optimizer({'x': ['a', 'b', 'c']}, method='forest', seed=0); "
+        "import rankwise; "
+        "o = rankwise.Optimizer({'x': ['a', 'b', 'c']}, method='forest', seed=0); "
         "o.tell(o.ask()[0], 1.0)"
     )
     assert "torch" not in modules_after(statement)

@@ -53,7 +53,13 @@ def test_stops_at_a_target():
 
 def test_a_target_is_turned_with_the_direction():
     result = minimize(
-        lambda c: c["x"], SPACE, trials=500, target=0.9, direction="maximize", method="random", seed=0
+        lambda c: c["x"],
+        SPACE,
+        trials=500,
+        target=0.9,
+        direction="maximize",
+        method="random",
+        seed=0,
     )
     assert result.stopped == "target"
     assert result.best_value >= 0.9
@@ -61,7 +67,9 @@ def test_a_target_is_turned_with_the_direction():
 
 def test_stops_after_seconds():
     start = time.perf_counter()
-    result = minimize(lambda c: time.sleep(0.05) or 1.0, SPACE, seconds=0.4, method="random", seed=0)
+    result = minimize(
+        lambda c: time.sleep(0.05) or 1.0, SPACE, seconds=0.4, method="random", seed=0
+    )
     assert result.stopped == "seconds"
     assert 2 <= len(result.trials) <= 9
     assert time.perf_counter() - start < 5

@@ -119,6 +119,14 @@ def test_the_rate_and_the_scale_say_how_much_changes(rng):
         assert np.std(out[moved & part, x]) == pytest.approx(scale[part][0], rel=0.1)
 
 
+def test_what_a_perturbation_activates_takes_any_value(rng):
+    encoder = Encoder(TREE)
+    rows = np.repeat(encoder.codes([{"k": "c", "x": 0.5, "o": 2}]), 300, axis=0)
+    out, _ = perturb(encoder, rows, rng, np.full(300, 0.01), rate=1.0)
+    drawn = [c["n"] for c in encoder.decode(encoder.encode_codes(out)) if "n" in c]
+    assert len(drawn) > 150 and set(drawn) == set(range(1, 10))
+
+
 def test_activate_keeps_what_is_set_and_fills_what_is_missing(rng):
     encoder = Encoder(TREE)
     codes = encoder.codes([AT, {"k": "c", "x": 0.5, "o": 2}])

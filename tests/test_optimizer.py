@@ -64,7 +64,9 @@ def test_status_follows_from_the_value_or_is_given(optimizer, value, status, rec
         ({"x": 0.5, "k": "a", "z": 1}, "unknown hyperparameter 'z'; the space has"),
     ],
 )
-def test_a_tell_outside_the_space_is_refused_and_changes_nothing(optimizer, configuration, message):
+def test_a_tell_outside_the_space_is_refused_and_changes_nothing(
+    optimizer, configuration, message
+):
     asked = optimizer.ask(2)
     optimizer.tell(asked[0], 1.0)
     before = optimizer.trials
@@ -88,18 +90,24 @@ def test_a_design_can_be_given_as_configurations():
         Optimizer(SPACE, design=[{"x": 7.0, "k": "a"}])
 
 
-@pytest.mark.parametrize("design", ["lhs", "sobol-3d", "random-7", 6, Design("grid", 5), "default-2"])
+@pytest.mark.parametrize(
+    "design", ["lhs", "lhs-4d", "sobol-3d", "random-7", 6, Design("grid", 5), "default-2"]
+)
 def test_designs_by_name_and_size(design):
     optimizer = Optimizer(SPACE, method="mbo", design=design, seed=0)
-    assert len(optimizer._design_rows) == {"lhs": 8, "sobol-3d": 6, "random-7": 7, 6: 6}.get(
-        design if isinstance(design, str | int) else None, 5 if design != "default-2" else 2
-    )
+    assert len(optimizer._design_rows) == {
+        "lhs": 4,
+        "lhs-4d": 8,
+        "sobol-3d": 6,
+        "random-7": 7,
+        6: 6,
+    }.get(design if isinstance(design, str | int) else None, 5 if design != "default-2" else 2)
     if design == "default-2":
         assert optimizer.ask() == [optimizer.encoder.default]
 
 
-def test_method_defaults_to_a_latin_hypercube_of_four_times_the_dimension():
-    assert len(Optimizer(SPACE, method="mbo", seed=0)._design_rows) == 8
+def test_methods_bring_a_latin_hypercube_of_twice_the_dimension():
+    assert len(Optimizer(SPACE, method="mbo", seed=0)._design_rows) == 4
 
 
 def test_a_fresh_seed_is_drawn_and_told():

@@ -7,7 +7,15 @@ import pytest
 
 from rankwise import Encoder, make_space
 from rankwise.errors import SpaceExhausted
-from rankwise.proposal import Box, FocusSearch, LocalSearch, Maximizer, Seen, best_of_set, random_unseen
+from rankwise.proposal import (
+    Box,
+    FocusSearch,
+    LocalSearch,
+    Maximizer,
+    Seen,
+    best_of_set,
+    random_unseen,
+)
 
 NUMERIC = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)})
 MIXED = Encoder(

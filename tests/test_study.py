@@ -95,7 +95,9 @@ def test_failures_keep_their_status_over_a_resume(url):
         first = minimize(moody, SPACE, trials=25, method="random", seed=0, storage=url, name="a")
         again = minimize(moody, SPACE, trials=25, method="random", storage=url, name="a")
     assert set(first.history["status"]) == {"ok", "failed", "invalid"}
-    assert [(t.status, t.error) for t in again.trials] == [(t.status, t.error) for t in first.trials]
+    assert [(t.status, t.error) for t in again.trials] == [
+        (t.status, t.error) for t in first.trials
+    ]
     states = [t.state for t in again.study.trials]
     assert states.count(TrialState.FAIL) == sum(t.status != "ok" for t in first.trials)
 

@@ -97,7 +97,7 @@ def test_an_empty_task():
     ids=str,
 )
 def test_lengths_must_agree(wrong):
-    with pytest.raises(ValueError, match="rows|status|cost"):
+    with pytest.raises(ValueError, match=r"rows|status|cost"):
         Task.of(np.zeros((3, 2)), **({"y": [1.0, 2.0, 3.0]} | wrong))
 
 

@@ -12,10 +12,10 @@ from rankwise.errors import UnknownNameError
 from rankwise.transforms import TRANSFORMS, Copula, Standardize, fit_transform
 
 any_losses = st.lists(
-    st.floats(-1e300, 1e300) | st.floats(-1.0, 1.0) | st.sampled_from([1e300, 1e-300, 5e-324, 0.0]),
+    st.floats(-1e300, 1e300) | st.floats(-1, 1) | st.sampled_from([1e300, 1e-300, 5e-324, 0]),
     min_size=1,
     max_size=20,
-).map(np.array)
+).map(lambda y: np.array(y, dtype=float))
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -49,7 +49,7 @@ def test_one_terrible_loss_does_not_drown_the_others(worst):
     z = Standardize.fit(y)(y)
     assert np.ptp(z[:20]) > 1.0
     assert z[:20] == pytest.approx(Standardize.fit(np.append(y[:20], 1e3))(y[:20]), rel=1e-6)
-    assert z[20] > z[19]
+    assert z[19] < z[20] < z[19] + 10
 
 
 def test_good_losses_are_never_pulled_in():

@@ -50,10 +50,8 @@ def test_a_time_limit_works_for_one_job_too():
 
 
 def test_a_worker_that_dies_takes_only_its_own_trial_with_it():
-    results = dict(
-        (trial.number, evaluation)
-        for trial, evaluation in Evaluator(deadly_right, n_jobs=2).run(trials(0.1, 0.9, 0.3))
-    )
+    batch = trials(0.1, 0.9, 0.3)
+    results = {t.number: e for t, e in Evaluator(deadly_right, n_jobs=2).run(batch)}
     assert {k: e.status for k, e in results.items()} == {0: "ok", 1: "failed", 2: "ok"}
     assert "died" in results[1].error
 

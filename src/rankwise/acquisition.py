@@ -1,8 +1,9 @@
 """Acquisitions: a posterior becomes a utility, higher is better.
 
-An acquisition sees the posterior at the candidates and, from the same prediction, the incumbent: the
-smallest posterior mean over the configurations evaluated so far. Ranks are relative to a set,
-so a surrogate of ranks needs it that way, and a surrogate of noisy losses is better for it.
+An acquisition sees the posterior at the candidates and, from the same prediction, the
+incumbent: the smallest posterior mean over the configurations evaluated so far. Ranks are
+relative to a set, so a surrogate of ranks needs it that way, and a surrogate of noisy losses is
+better for it.
 
 Equation numbers are those of Klepper (2018), "Configuration of Deep Neural Networks Using
 Model-Based Optimization", section 3.5.

@@ -6,7 +6,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -102,14 +102,18 @@ class Design:
             )
 
     @classmethod
-    def parse(cls, text: str | int | Design, size: int | str = "4d") -> Design:
-        """A design from "lhs", "sobol-2d", "random-10" or just a size."""
+    def parse(cls, text: str | int | Design, base: Design | None = None) -> Design:
+        """A design from "lhs", "sobol-2d", "random-10" or just a size.
+
+        What the text does not say is taken from `base`.
+        """
+        base = base or cls()
         if isinstance(text, Design):
             return text
         if isinstance(text, int):
-            return cls(size=text)
-        kind, _, given = text.partition("-")
-        return cls(kind, given or size)
+            return replace(base, size=text)
+        kind, _, size = text.partition("-")
+        return cls(kind, size or base.size)
 
     def n(self, encoder: Encoder) -> int:
         """The number of configurations in this space; at most all of a finite one."""

@@ -60,7 +60,8 @@ def perturb(
             moves = rng.random(n) < 0.5
             unit = parameter.encode(rows[:, j])
             step = (rng.normal(size=n) * scale)[:, None]
-            out[:, j] = np.where(moves, parameter.decode(_reflect(unit + step)), out[:, j])
+            # Steps beyond a bound end on it: optima often lie there.
+            out[:, j] = np.where(moves, parameter.decode(unit + step), out[:, j])
     out[np.isnan(rows)] = np.nan
     out = activate(encoder, out, rng)
     kept = np.flatnonzero(encoder.allowed(out))
@@ -77,21 +78,15 @@ def _alternatives(
     parameter: Parameter, code: float, rng: np.random.Generator, scale: float
 ) -> Array:
     if isinstance(parameter, Choice):
-        near = np.arange(parameter.size)
+        near: Array = np.arange(parameter.size)
         if parameter.ordered:
             near = near[np.abs(near - code) == 1]
-        return near[near != code]
+        others: Array = near[near != code]
+        return others
     assert isinstance(parameter, Number)
     unit = parameter.encode(np.array([code]))
-    steps = _reflect(unit + rng.normal(size=(_STEPS, 1)) * scale)
-    values = parameter.decode(steps)
+    values = parameter.decode(unit + rng.normal(size=(_STEPS, 1)) * scale)
     if parameter.integer:
         adjacent = np.clip([code - 1, code + 1], parameter.lower, parameter.upper)
         values = np.concatenate([values, adjacent])
     return np.unique(values[values != code])
-
-
-def _reflect(unit: Array) -> Array:
-    """Points outside [0, 1] folded back, so that bounds do not collect steps."""
-    folded: Array = np.abs(unit) % 2.0
-    return np.where(folded > 1.0, 2.0 - folded, folded)

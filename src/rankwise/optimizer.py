@@ -198,7 +198,7 @@ class Optimizer:
     def _propose_row(self, number: int) -> Array:
         history, pending = self.history, self.pending
         if number < len(self._design_rows):
-            seen = Seen(np.concatenate([history.X, pending]))
+            seen = Seen(history.X, pending)
             fresh = self._design_rows[seen.new(self._design_rows)]
             if len(fresh):
                 row: Array = fresh[0]
@@ -225,15 +225,15 @@ class Optimizer:
     def _design_rows(self) -> Array:
         if isinstance(self._design, Design):
             return self._design.make(self.encoder, self._rng(_DESIGN_STREAM))
-        return self.encoder.encode(self._design)
+        return self.encoder.encode(self._design or [])
 
     def _choose_design(
         self, design: Design | str | int | Sequence[Mapping[str, Any]] | None
-    ) -> Design | list[dict[str, Any]]:
+    ) -> Design | list[dict[str, Any]] | None:
         if design is None:
             return self._strategy.design
         if isinstance(design, Design | str | int):
-            return Design.parse(design)
+            return Design.parse(design, self._strategy.design)
         configurations = [dict(configuration) for configuration in design]
         self.encoder.encode(configurations)  # a wrong one is reported now, not at trial k
         return configurations

@@ -204,14 +204,16 @@ class Choice(Parameter):
             return np.empty((len(codes), 0))
         if self.ordered:
             return np.where(np.isnan(codes), MIDDLE, codes / (len(self.values) - 1))[:, None]
-        return (codes[:, None] == np.arange(len(self.values))).astype(float)
+        one_hot: Array = (codes[:, None] == np.arange(len(self.values))).astype(float)
+        return one_hot
 
     def decode(self, columns: Array) -> Array:
         if self.width == 0:
             return np.zeros(len(columns))
         if self.ordered:
             return np.round(np.clip(columns[:, 0], 0.0, 1.0) * (len(self.values) - 1))
-        return np.argmax(columns, axis=1).astype(float)
+        index: Array = np.argmax(columns, axis=1).astype(float)
+        return index
 
     def from_unit(self, u: Array) -> Array:
         index = np.searchsorted(self._cumulated, u, side="right")
@@ -223,7 +225,7 @@ class Choice(Parameter):
         return np.unique(np.round(np.linspace(0, len(self.values) - 1, min(k, len(self.values)))))
 
 
-def make_parameter(hp: Hyperparameter[Any]) -> Parameter:
+def make_parameter(hp: Hyperparameter[Any, Any]) -> Parameter:
     """The `Parameter` of a ConfigSpace hyperparameter."""
     if isinstance(hp, FloatHyperparameter | IntegerHyperparameter):
         return Number(hp)

@@ -46,7 +46,12 @@ def _progress_picture(result: Result) -> Any:
         frame["number"][ok], frame["value"][ok], "o", color=_TRIAL, ms=5, mew=0, label="trial"
     )
     axes.step(
-        frame["number"], frame["best_value"], where="post", color=_BEST, lw=2.2, label="best so far"
+        frame["number"],
+        frame["best_value"],
+        where="post",
+        color=_BEST,
+        lw=2.2,
+        label="best so far",
     )
     if not ok.all():
         axes.plot(
@@ -59,7 +64,9 @@ def _progress_picture(result: Result) -> Any:
         )
     best = result.best_trial
     if best is not None:
-        axes.plot(best.number, best.value, "*", color=_BEST, ms=14, label=f"best: {best.value:.4g}")
+        axes.plot(
+            best.number, best.value, "*", color=_BEST, ms=14, label=f"best: {best.value:.4g}"
+        )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trial")
     axes.set_ylabel(f"value ({result.direction})")

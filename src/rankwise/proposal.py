@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from rankwise.errors import SpaceExhausted
 from rankwise.moves import perturb
@@ -19,19 +20,41 @@ from rankwise.parameters import Choice
 from rankwise.space import Encoder
 from rankwise.types import Array, Mask
 
+_NEAR_EVALUATED = 1e-5  # in units of the cube, along every column
+_NEAR_PENDING = 1e-3
+
 Utility = Callable[[Array], Array]
 """Points (n, d) to utilities (n,), higher is better."""
 
 
 class Seen:
-    """The configurations that must not be proposed again."""
+    """The configurations that must not be proposed again.
 
-    def __init__(self, X: Array) -> None:
-        self._keys = {row.tobytes() for row in np.ascontiguousarray(X)}
+    Args:
+        evaluated: configurations (n, d).
+        pending: configurations (m, d) that are being evaluated.
+    """
+
+    def __init__(self, evaluated: Array, pending: Array | None = None) -> None:
+        pending = np.empty((0, evaluated.shape[1])) if pending is None else pending
+        self._rows = np.concatenate([evaluated, pending])
+        self._radius = np.repeat([_NEAR_EVALUATED, _NEAR_PENDING], [len(evaluated), len(pending)])
+        self._keys = {row.tobytes() for row in self._rows}
 
     def new(self, X: Array) -> Mask:
         """Which rows of X (n, d) were not seen."""
         return np.array([row.tobytes() not in self._keys for row in np.ascontiguousarray(X)], bool)
+
+    def far(self, X: Array) -> Mask:
+        """Which rows of X (n, d) are so far from all seen ones that they tell something new.
+
+        Where the utility peaks at a corner or next to a pending point, its maximum is
+        approached again and again without ever being the same configuration.
+        """
+        if not len(self._rows):
+            return np.ones(len(X), dtype=bool)
+        apart: Mask = (cdist(X, self._rows, "chebyshev") > self._radius).all(axis=1)
+        return apart
 
 
 @dataclass(frozen=True)
@@ -144,7 +167,7 @@ class LocalSearch:
         codes: Array,
         values: Array,
     ) -> tuple[Array, Array]:
-        """Codes (n, p) and utilities (n,) of all points looked at, starting from the best given."""
+        """Codes (n, p) and utilities (n,) of all points, climbing from the best given."""
         order = np.argsort(-values, kind="stable")[: self.starts]
         current, height = codes[order].copy(), values[order].copy()
         scale = np.full(len(current), self.scale)
@@ -203,8 +226,8 @@ def random_unseen(encoder: Encoder, seen: Seen, rng: np.random.Generator) -> Arr
 class Maximizer:
     """Finds a new configuration of large utility.
 
-    A small finite space is looked at whole; a larger one by focus search followed by local search from
-    its best points and from the best configurations evaluated so far.
+    A small finite space is looked at whole; a larger one by focus search followed by local
+    search from its best points and from the best configurations evaluated so far.
     """
 
     focus: FocusSearch = FocusSearch()
@@ -257,9 +280,9 @@ class Maximizer:
         self, encoder: Encoder, rng: np.random.Generator, seen: Seen, codes: Array, values: Array
     ) -> Array:
         order = np.argsort(-values, kind="stable")
-        for start in range(0, len(order), 100):
-            X = encoder.encode_codes(codes[order[start : start + 100]])
-            fresh = X[seen.new(X)]
+        for start in range(0, len(order), 200):
+            X = encoder.encode_codes(codes[order[start : start + 200]])
+            fresh = X[seen.far(X)]
             if len(fresh):
                 point: Array = fresh[0]
                 return point

@@ -78,7 +78,9 @@ class Result:
                 "error": [t.error for t in self.trials],
             }
         )
-        running = frame["value"].cummin() if self.direction == _MINIMIZE else frame["value"].cummax()
+        running = (
+            frame["value"].cummin() if self.direction == _MINIMIZE else frame["value"].cummax()
+        )
         frame.insert(3, "best_value", running.ffill())
         names = dict.fromkeys(name for t in self.trials for name in t.configuration)
         for name in names:
@@ -113,7 +115,9 @@ class Result:
         ]
         if self.best_trial is None:
             errors = [t.error for t in self.trials if t.error]
-            lines.append("no trial succeeded" + (f"; the last error: {errors[-1]}" if errors else ""))
+            lines.append(
+                "no trial succeeded" + (f"; the last error: {errors[-1]}" if errors else "")
+            )
         else:
             lines.append(f"best value {self.best_value:.6g} in trial {self.best_trial.number}")
             lines.append(f"best configuration {self.best_configuration}")

@@ -113,7 +113,8 @@ class Every(Rule):
     rules: tuple[Rule, ...]
 
     def holds(self, codes: Array) -> Mask:
-        return np.logical_and.reduce([rule.holds(codes) for rule in self.rules])
+        mask: Mask = np.logical_and.reduce([rule.holds(codes) for rule in self.rules])
+        return mask
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ class Some(Rule):
     rules: tuple[Rule, ...]
 
     def holds(self, codes: Array) -> Mask:
-        return np.logical_or.reduce([rule.holds(codes) for rule in self.rules])
+        mask: Mask = np.logical_or.reduce([rule.holds(codes) for rule in self.rules])
+        return mask
 
 
 def compile_rule(clause: Any, parameters: Sequence[Parameter], index: Mapping[str, int]) -> Rule:
@@ -142,14 +144,13 @@ def compile_rule(clause: Any, parameters: Sequence[Parameter], index: Mapping[st
         return Relation(
             left, right, _RELATIONS[kind], _choices(parameters[left]), _choices(parameters[right])
         )
-    subject = clause.parent if hasattr(clause, "parent") else getattr(clause, "hyperparameter", 0)
-    if not subject:
+    one_of = kind in ("InCondition", "ForbiddenInClause")
+    if not one_of and kind not in _LITERALS:
         raise SpaceError(f"clauses of type {kind} are not supported")
+    subject = clause.parent if hasattr(clause, "parent") else clause.hyperparameter
     column = index[subject.name]
-    if kind in ("InCondition", "ForbiddenInClause"):
+    if one_of:
         return OneOf(column, tuple(_code(parameters[column], v) for v in clause.values))
-    if kind not in _LITERALS:
-        raise SpaceError(f"clauses of type {kind} are not supported")
     return Compare(column, _LITERALS[kind], _code(parameters[column], clause.value))
 
 
@@ -157,7 +158,9 @@ def _code(parameter: Parameter, value: Any) -> float:
     try:
         return parameter.code(value)
     except ConfigurationError as error:
-        raise SpaceError(f"a condition or forbidden clause names an illegal value: {error}") from None
+        raise SpaceError(
+            f"a condition or forbidden clause names an illegal value: {error}"
+        ) from None
 
 
 def _choices(parameter: Parameter) -> tuple[Any, ...] | None:

@@ -53,7 +53,7 @@ def make_space(
 
     Example:
         >>> space = make_space(
-        ...     {"kernel": ["rbf", "linear"], "C": (1e-3, 1e3, "log"), "gamma": (1e-4, 10.0, "log")},
+        ...     {"kernel": ["rbf", "linear"], "C": (1e-3, 1e3, "log"), "gamma": (0.0, 1.0)},
         ...     when={"gamma": {"kernel": "rbf"}},
         ... )
     """
@@ -82,7 +82,7 @@ def make_space(
     return space
 
 
-def _hyperparameter(name: str, spec: Any, defaults: Mapping[str, Any]) -> Hyperparameter[Any]:
+def _hyperparameter(name: str, spec: Any, defaults: Mapping[str, Any]) -> Hyperparameter[Any, Any]:
     if isinstance(spec, Hyperparameter):
         if spec.name != name:
             raise SpaceError(f"the hyperparameter under {name!r} is called {spec.name!r}")
@@ -108,7 +108,7 @@ def _hyperparameter(name: str, spec: Any, defaults: Mapping[str, Any]) -> Hyperp
         raise SpaceError(f"{name!r}: {error}") from error
 
 
-def _number(name: str, spec: tuple[Any, ...], default: Any) -> Hyperparameter[Any]:
+def _number(name: str, spec: tuple[Any, ...], default: Any) -> Hyperparameter[Any, Any]:
     bounds, flags = spec[:2], spec[2:]
     numbers = [isinstance(b, int | float) and not isinstance(b, bool) for b in bounds]
     if len(bounds) != 2 or not all(numbers) or any(f not in _FLAGS[:1] for f in flags):
@@ -124,7 +124,9 @@ def _number(name: str, spec: tuple[Any, ...], default: Any) -> Hyperparameter[An
     if flags and low < 1e-12:
         raise SpaceError(f"{name!r}: ConfigSpace keeps 13 decimals; start above 1e-12, not {low}")
     kind = ConfigSpace.Integer if all(isinstance(b, int) for b in bounds) else ConfigSpace.Float
-    hyperparameter: Hyperparameter[Any] = kind(name, (low, high), log=bool(flags), default=default)
+    hyperparameter: Hyperparameter[Any, Any] = kind(
+        name, (low, high), log=bool(flags), default=default
+    )
     return hyperparameter
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from ConfigSpace import ConfigurationSpace
 
 from rankwise.errors import ConfigurationError, SpaceError
-from rankwise.parameters import Number, Parameter, make_parameter
+from rankwise.parameters import Parameter, make_parameter
 from rankwise.rules import Rule, compile_rule
 from rankwise.shorthand import make_space
 from rankwise.types import Array, Configuration, Mask
@@ -44,28 +44,11 @@ class Layout:
         n_columns: d, the number of columns.
         values: the value columns of each hyperparameter, in order.
         activity: for each hyperparameter its activity column, or None if it is always active.
-        categorical: whether the hyperparameter's value columns are one-hot.
     """
 
     n_columns: int
     values: tuple[slice, ...]
     activity: tuple[int | None, ...]
-    categorical: tuple[bool, ...]
-
-    @classmethod
-    def plain(cls, n_columns: int) -> Layout:
-        """The layout of a matrix of which nothing is known: d numbers, always active."""
-        return cls(
-            n_columns,
-            tuple(slice(j, j + 1) for j in range(n_columns)),
-            (None,) * n_columns,
-            (False,) * n_columns,
-        )
-
-    @property
-    def mixed(self) -> bool:
-        """Whether there are categories or conditions."""
-        return any(self.categorical) or any(a is not None for a in self.activity)
 
 
 class Encoder:
@@ -127,10 +110,14 @@ class Encoder:
         return sum(parameter.size > 1 for parameter in self.parameters)
 
     @property
-    def numeric(self) -> bool:
-        """Whether all tuned hyperparameters are numbers and always active."""
-        tuned = [p for p in self.parameters if p.size > 1]
-        return not self._conditions and all(isinstance(p, Number) for p in tuned)
+    def n_numbers(self) -> int:
+        """The number of tuned hyperparameters that are numbers or ordered."""
+        return sum(parameter.size > 1 and parameter.width == 1 for parameter in self.parameters)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether some hyperparameter may be inactive."""
+        return bool(self._conditions)
 
     @cached_property
     def size(self) -> float:
@@ -296,8 +283,7 @@ class Encoder:
             conditional = j in self._conditions
             activity.append(start if conditional else None)
             start += conditional
-        categorical = tuple(parameter.width > 1 for parameter in self.parameters)
-        return Layout(start, tuple(values), tuple(activity), categorical)
+        return Layout(start, tuple(values), tuple(activity))
 
     def _product(self, axes: Sequence[Array]) -> Array:
         mesh = np.meshgrid(*axes, indexing="ij")

@@ -36,11 +36,11 @@ class Strategy(ABC):
 
     Attributes:
         encoder: of the space.
-        design: evaluated first.
+        design: evaluated first, if there is one.
     """
 
     encoder: Encoder
-    design: Design
+    design: Design | None
 
     @abstractmethod
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
@@ -60,7 +60,7 @@ class RandomStrategy(Strategy):
     """Uniformly random configurations (or by the priors of the space), none twice."""
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
-        return random_unseen(self.encoder, Seen(np.concatenate([history.X, pending])), rng)
+        return random_unseen(self.encoder, Seen(history.X, pending), rng)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class GridStrategy(Strategy):
     levels: int | None = None
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
-        seen = Seen(np.concatenate([history.X, pending]))
+        seen = Seen(history.X, pending)
         for levels in [self.levels] if self.levels else [2**k + 1 if k else 2 for k in range(12)]:
             try:
                 X = self.encoder.grid(levels)
@@ -114,7 +114,7 @@ class ModelStrategy(Strategy):
         check_name("liar", self.liar, LIARS)
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
-        seen = Seen(np.concatenate([history.X, pending]))
+        seen = Seen(history.X, pending)
         if len(history) == 0 or self.encoder.n_columns == 0:
             return random_unseen(self.encoder, seen, rng)
         try:
@@ -140,7 +140,8 @@ class ModelStrategy(Strategy):
             mean = getattr(acquisition, "lam", LowerConfidenceBound().lam)
             acquisition = LowerConfidenceBound(float(rng.exponential(mean)))
         elif len(pending):
-            lie = {"min": np.min, "mean": np.mean, "max": np.max}[self.liar](history.losses)
+            losses = history.losses
+            lie = {"min": losses.min(), "mean": losses.mean(), "max": losses.max()}[self.liar]
             task = history.extended(pending, float(lie))
         seed = int(rng.integers(2**31))
         surrogate = self.make_surrogate(seed).fit(task)

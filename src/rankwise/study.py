@@ -43,7 +43,8 @@ class StudyLog:
 
     Args:
         encoder: of the space.
-        storage: a URL ("sqlite:///runs.db", "postgresql://..."), an Optuna storage, or None for memory.
+        storage: a URL ("sqlite:///runs.db", "postgresql://..."), an Optuna storage, or None
+            for memory.
         name: of the study; an existing one of that name is continued.
         direction: "minimize" or "maximize".
 
@@ -69,7 +70,10 @@ class StudyLog:
         self._warned = False
         with _quiet(), _storage_errors(storage, "open"):
             self.study = optuna.create_study(
-                storage=storage, study_name=name, direction=direction, load_if_exists=True
+                storage=storage,
+                study_name=name,
+                direction=optuna.study.StudyDirection[direction.upper()],
+                load_if_exists=True,
             )
         with _storage_errors(storage, "read"):
             stored = self.study.get_trials(deepcopy=False)
@@ -215,12 +219,9 @@ class StudyLog:
             )
         fingerprint = attributes.get(_key("fingerprint"))
         if fingerprint not in (None, self._encoder.fingerprint):
-            difference = _difference(
-                attributes.get(_key("space"), {}), self._encoder.description
-            )
+            difference = _difference(attributes.get(_key("space"), {}), self._encoder.description)
             raise StudyMismatchError(
-                f"study {name!r} has another space ({difference}); "
-                "use that space or another name"
+                f"study {name!r} has another space ({difference}); use that space or another name"
             )
 
 

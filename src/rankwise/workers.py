@@ -26,7 +26,9 @@ class Evaluator:
             n_jobs=1.
     """
 
-    def __init__(self, objective: Objective, n_jobs: int = 1, timeout: float | None = None) -> None:
+    def __init__(
+        self, objective: Objective, n_jobs: int = 1, timeout: float | None = None
+    ) -> None:
         if not callable(objective):
             raise OptionError(f"the objective must be callable, not {type(objective).__name__}")
         if n_jobs == 0:
@@ -52,7 +54,9 @@ class Evaluator:
             for index, evaluation in self._parallel(trials):
                 yield waiting.pop(index), evaluation
             return
-        except multiprocessing.TimeoutError:  # joblib has stopped the workers: all that are left took too long
+        except (
+            multiprocessing.TimeoutError
+        ):  # joblib has stopped the workers: all that are left took too long
             assert self._timeout is not None
             self._awake = False
             message = f"stopped after {self._timeout:g} s"

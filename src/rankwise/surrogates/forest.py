@@ -20,7 +20,11 @@ from rankwise.types import Array
 
 
 class RandomForest(Surrogate):
-    """A forest of regression trees (scikit-learn).
+    """A forest of regression trees on bootstrap samples (scikit-learn).
+
+    Each split takes the best of several random thresholds, one per column it may look at
+    (extremely randomized trees): the mean over trees then changes gradually between two
+    observations instead of in one step half-way, which is where a proposal has to choose.
 
     Inactive hyperparameters are shown to the trees as missing values: at each split those
     with an inactive hyperparameter go together to the side that fits better, so that no
@@ -38,7 +42,7 @@ class RandomForest(Surrogate):
         self,
         layout: Layout | None = None,
         *,
-        trees: int = 200,
+        trees: int = 100,
         min_leaf: int = 1,
         max_features: float = 5 / 6,
         seed: int = 0,
@@ -51,15 +55,16 @@ class RandomForest(Surrogate):
         self._forest: Any = None
 
     def fit(self, task: Task) -> Self:
-        from sklearn.ensemble import RandomForestRegressor
+        from sklearn.ensemble import ExtraTreesRegressor
 
         self._forest = None
         self._level = float(np.mean(task.losses)) if len(task) else 0.0
         if len(task) == 0 or task.X.shape[1] == 0:
             return self
         self._transform = Standardize.fit(task.losses)
-        self._forest = RandomForestRegressor(
+        self._forest = ExtraTreesRegressor(
             n_estimators=self.trees,
+            bootstrap=True,
             min_samples_leaf=self.min_leaf,
             max_features=self.max_features,
             random_state=self.seed,
@@ -93,11 +98,7 @@ class RandomForest(Surrogate):
                 drop.append(activity)
                 columns[X[:, activity] < 0.5, values] = np.nan
         # A constant under a condition has only its activity column: keep that one.
-        keep = [
-            j
-            for j in range(columns.shape[1])
-            if j not in drop or self._is_lone_activity(j)
-        ]
+        keep = [j for j in range(columns.shape[1]) if j not in drop or self._is_lone_activity(j)]
         return np.ascontiguousarray(columns[:, keep])
 
     def _is_lone_activity(self, column: int) -> bool:
@@ -124,9 +125,10 @@ def jackknife_variance(predictions: Array, counts: Array) -> Array:
     between = np.mean(centred**2, axis=0)
     variance = np.sum(covariance**2, axis=0) - m / B * between
     floor: Array = between / B
-    return np.maximum(variance, floor)
+    corrected: Array = np.maximum(variance, floor)
+    return corrected
 
 
 def _bootstrap_counts(samples: Any, m: int) -> Array:
-    counts = np.stack([np.bincount(rows, minlength=m) for rows in samples])
-    return counts.astype(float)
+    counts: Array = np.stack([np.bincount(rows, minlength=m) for rows in samples]).astype(float)
+    return counts

@@ -25,6 +25,10 @@ from rankwise.task import Task
 from rankwise.transforms import Transform, fit_transform
 from rankwise.types import Array
 
+# The search for hyperparameters ends where the likelihood is flat: length-scales of columns that
+# do not matter would otherwise wander on for hundreds of steps without changing a prediction.
+_SEARCH = {"maxiter": 100, "ftol": 1e-6, "gtol": 1e-4}
+
 
 @contextmanager
 def one_thread() -> Iterator[None]:
@@ -132,7 +136,10 @@ class GaussianProcess(Surrogate):
         )
         if len(X) > 1:
             try:
-                fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+                fit_gpytorch_mll(
+                    ExactMarginalLogLikelihood(model.likelihood, model),
+                    optimizer_kwargs={"options": _SEARCH},
+                )
             except ModelFittingError:
                 pass  # the prior's mode, where the search started, is a usable model
         model.eval()
