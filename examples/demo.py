@@ -49,7 +49,7 @@ def main(folder: str = "runs/demo", trials: int = 50) -> rankwise.Result:
         f"{trials} trials of five-fold cross-validation."
     )
     result = rankwise.minimize(
-        accuracy, space, trials=trials, direction="maximize", seed=0, progress=True
+        accuracy, space, trials=trials, direction="maximize", seed=0, name="digits", progress=True
     )
     console.print(best_trials(result))
 

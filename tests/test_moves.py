@@ -80,10 +80,13 @@ def test_the_scale_sets_the_step_of_floats(rng):
     assert spread(0.1) == pytest.approx(0.1, rel=0.1)
 
 
-def test_steps_beyond_a_bound_are_folded_back(rng):
-    steps = [c["x"] for _ in range(50) for c in _neighbours(AT | {"x": 0.0}, rng) if c["x"] != 0]
-    assert len(steps) == 200 and min(steps) > 0
-    assert np.mean(steps) == pytest.approx(0.2 * np.sqrt(2 / np.pi), rel=0.2)
+def test_steps_beyond_a_bound_end_on_it(rng):
+    at = AT | {"x": 0.9}
+    steps = [c["x"] for _ in range(50) for c in _neighbours(at, rng) if c["x"] != 0.9]
+    assert max(steps) == 1.0 and steps.count(1.0) > 25 and min(steps) < 0.8
+    encoder = Encoder(TREE)
+    out, _ = perturb(encoder, np.repeat(encoder.codes([at]), 50, axis=0), rng, np.full(50, 0.2), 0)
+    assert out[:, encoder.names.index("x")].max() == 1.0
 
 
 def test_forbidden_neighbours_are_left_out(rng):
@@ -125,6 +128,7 @@ def test_what_a_perturbation_activates_takes_any_value(rng):
     out, _ = perturb(encoder, rows, rng, np.full(300, 0.01), rate=1.0)
     drawn = [c["n"] for c in encoder.decode(encoder.encode_codes(out)) if "n" in c]
     assert len(drawn) > 150 and set(drawn) == set(range(1, 10))
+    assert drawn.count(5) < 0.25 * len(drawn)  # not where an inactive number stands
 
 
 def test_activate_keeps_what_is_set_and_fills_what_is_missing(rng):

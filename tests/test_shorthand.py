@@ -142,10 +142,28 @@ def test_the_name_is_kept():
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore::RuntimeWarning:ConfigSpace")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of ConfigSpace
 def test_a_bad_hyperparameter_is_named(spec):
     with pytest.raises(SpaceError, match="'bad'"):
         make_space({"fine": (0, 1), "bad": spec})
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ((9, 1), r"'bad'.*\[9, 1\] is empty"),
+        ((0, 10, "log"), r"'bad'.*above 0, not at 0"),
+        ((1e-13, 1.0, "log"), r"'bad'.*above 1e-12"),
+        ([], r"'bad'.*choices is empty"),
+        (["a", "a"], r"'bad'.*'a' is listed twice"),
+        (("a", "b"), r"'bad'.*choices are a list"),
+        (([1, 2], "log"), r"'bad'.*\(choices, \"ordered\"\)"),
+    ],
+    ids=str,
+)
+def test_the_message_says_what_is_wrong(spec, message):
+    with pytest.raises(SpaceError, match=message):
+        make_space({"bad": spec})
 
 
 @pytest.mark.parametrize("name", [1, None, ("a",)])

@@ -131,7 +131,7 @@ def _suits_kriging(encoder: Encoder) -> bool:
     """Whether nothing is ever inactive and at least half of the tuned hyperparameters are numbers.
 
     On such spaces a few one-hot columns do a Gaussian process no harm, and a forest's steps do:
-    see "Kriging or forest" in docs/benchmarks.md.
+    see docs/benchmarks.md.
     """
     return not encoder.conditional and 2 * encoder.n_numbers >= encoder.n_tuned
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rankwise.result import Result
 
 _TRIAL, _BEST, _FAILED = "#9aa5b1", "#0b6e4f", "#c8553d"
+_NAMELESS = "no-name-"  # how Optuna calls a study that was given no name
 _PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -42,9 +43,12 @@ def _progress_picture(result: Result) -> Any:
     ok = frame["status"] == OK
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     axes = figure.subplots()
+    low, high = _window(result)
+    inside = ok & frame["value"].between(low, high)
     axes.plot(
-        frame["number"][ok], frame["value"][ok], "o", color=_TRIAL, ms=5, mew=0, label="trial"
+        frame["number"][inside], frame["value"][inside], "o", color=_TRIAL, ms=5, label="trial"
     )
+    _mark_at_edge(axes, result, frame["number"][ok & ~inside], "v^", _TRIAL, "worse, off scale")
     axes.step(
         frame["number"],
         frame["best_value"],
@@ -53,28 +57,55 @@ def _progress_picture(result: Result) -> Any:
         lw=2.2,
         label="best so far",
     )
-    if not ok.all():
-        axes.plot(
-            frame["number"][~ok],
-            np.full((~ok).sum(), 0.02 if result.direction == "maximize" else 0.98),
-            "x",
-            color=_FAILED,
-            transform=axes.get_xaxis_transform(),
-            label="no value",
-        )
+    _mark_at_edge(axes, result, frame["number"][~ok], "xx", _FAILED, "no value")
     best = result.best_trial
     if best is not None:
         axes.plot(
             best.number, best.value, "*", color=_BEST, ms=14, label=f"best: {best.value:.4g}"
         )
+    axes.set_ylim(low, high)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trial")
     axes.set_ylabel(f"value ({result.direction})")
-    axes.set_title(_title(result), loc="left", fontsize=11)
+    axes.set_title(_title(result).replace("$", r"\$"), loc="left", fontsize=11)
     axes.grid(alpha=0.25, lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=9)
     return figure
+
+
+def _mark_at_edge(
+    axes: Any, result: Result, numbers: Any, markers: str, color: str, label: str
+) -> None:
+    """Mark trials at the bad edge of the axes; markers are those for maximize and minimize."""
+    if len(numbers):
+        bottom = result.direction == "maximize"
+        axes.plot(
+            numbers,
+            np.full(len(numbers), 0.02 if bottom else 0.98),
+            markers[0 if bottom else 1],
+            color=color,
+            ms=5,
+            transform=axes.get_xaxis_transform(),
+            label=label,
+        )
+
+
+def _window(result: Result) -> tuple[float, float]:
+    """The values to show: all good ones, and bad ones only as far as they leave room for those.
+
+    One bad trial can be so far off that the progress among the good ones would be a flat line.
+    """
+    frame = result.history
+    values = frame["value"][frame["status"] == OK].to_numpy()
+    if not len(values):
+        return 0.0, 1.0
+    sign = 1.0 if result.direction == "minimize" else -1.0
+    losses = sign * values
+    good, bad = float(np.min(losses)), float(np.quantile(losses, 0.7))
+    pad = 0.08 * (bad - good) or 0.05 * abs(good) or 1.0
+    ends = sign * (good - pad), sign * (bad + pad)
+    return min(ends), max(ends)
 
 
 def _progress_page(result: Result) -> Any:
@@ -108,9 +139,10 @@ def _progress_page(result: Result) -> Any:
             annotation={"text": "x", "hovertext": _escape(error), "font": {"color": _FAILED}},
         )
     page.update_layout(
-        title=_title(result),
+        title=_escape(_title(result)),
+        height=560,
         xaxis_title="trial",
-        yaxis_title=f"value ({result.direction})",
+        yaxis={"title": f"value ({result.direction})", "range": _window(result)},
         template="plotly_white",
         legend={"orientation": "h", "y": 1.02, "x": 1, "xanchor": "right", "yanchor": "bottom"},
     )
@@ -118,7 +150,9 @@ def _progress_page(result: Result) -> Any:
 
 
 def _title(result: Result) -> str:
-    return f"{_escape(result.study.study_name)}: {result.method}, {len(result.trials)} trials"
+    name = result.study.study_name
+    run = f"{len(result.trials)} trials by {result.method}"
+    return run if name.startswith(_NAMELESS) else f"{name}: {run}"
 
 
 def _hover(configuration: dict[str, Any]) -> str:

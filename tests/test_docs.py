@@ -1,0 +1,59 @@
+"""What the documentation shows runs as shown."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import rankwise
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.parametrize("module", ["loop", "optimizer", "shorthand"])
+def test_examples_in_docstrings(module):
+    result = doctest.testmod(importlib.import_module(f"rankwise.{module}"))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_the_readmes_first_example(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0], {})
+    assert "'x'" in capsys.readouterr().out
+    assert (tmp_path / "progress.html").exists()
+
+
+def test_the_tutorial_from_top_to_bottom(tmp_path, monkeypatch, capsys):
+    """The blocks share one namespace, as a reader's session would."""
+    monkeypatch.chdir(tmp_path)
+    session: dict = {}
+    blocks = BLOCK.findall((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
+    for block in blocks:
+        if "n_jobs" in block:  # the one on limits: shorter, and in this process
+            session["accuracy"] = lambda c: 1 - session["error"](c)
+            block = re.sub(r"n_jobs=2.*\n|timeout=30.*\n", "\n", block)
+            block = block.replace("trials=100", "trials=12")
+        exec(block.replace("trials=50", "trials=8"), session)
+    assert len(blocks) >= 5
+    assert isinstance(session["result"], rankwise.Result)
+    assert (tmp_path / "runs.db").exists()
+
+
+def test_the_page_on_spaces(capsys):
+    blocks = BLOCK.findall((ROOT / "docs" / "spaces.md").read_text(encoding="utf-8"))
+    session = {"rankwise": rankwise}
+    for block in blocks:
+        exec(block, session)
+    assert session["encoder"].activity
+
+
+def test_every_method_is_in_the_table_of_methods():
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    for name in rankwise.methods.available():
+        assert f"| `{name}` |" in text
