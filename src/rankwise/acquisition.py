@@ -21,7 +21,7 @@ from rankwise.errors import OptionError, UnknownNameError
 from rankwise.surrogates.base import Posterior
 from rankwise.types import Array
 
-_TINY = 1e-12  # relative to the gain: a smaller standard deviation is none
+_TINY = 1e-12  # a standard deviation this small beside the gain or the largest one is none
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,8 @@ def make_acquisition(which: str | Acquisition) -> Acquisition:
 
 def _standardized(gain: Array, std: Array) -> tuple[Array, Array]:
     """Gains (n,) in units of their standard deviation, and that deviation, never quite zero."""
-    std = np.maximum(std, _TINY * np.maximum(1.0, np.abs(gain)))
+    floor = _TINY * np.maximum(np.abs(gain), np.max(std, initial=0.0))
+    std = np.maximum(std, np.maximum(floor, np.finfo(float).tiny))
     return gain / std, std
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 from scipy.stats import qmc
 
 from rankwise.errors import OptionError, SpaceError, check_name
@@ -98,7 +98,7 @@ class Design:
         check_name("design", self.kind, _KINDS)
         if not re.fullmatch(r"[1-9]\d*d?", str(self.size)):
             raise OptionError(
-                f"a design's size is a number from 1 or a multiple such as '4d', not {self.size!r}"
+                f"a design's size is at least one, or a multiple such as '4d', not {self.size!r}"
             )
 
     @classmethod
@@ -144,7 +144,7 @@ def initial_design(encoder: Encoder, n: int, kind: str, rng: np.random.Generator
     attempts = 0
     while len(X) < n:
         pool = encoder.points if encoder.points is not None else encoder.sample(256, rng)
-        far = np.min(np.linalg.norm(pool[:, None] - X[None], axis=2), axis=1) if len(X) else None
+        far = np.min(cdist(pool, X), axis=1) if len(X) else None
         choice = int(np.argmax(far)) if far is not None else int(rng.integers(len(pool)))
         X = _distinct(np.concatenate([X, pool[[choice]]]))
         attempts += 1

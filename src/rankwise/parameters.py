@@ -32,6 +32,7 @@ from rankwise.types import Array
 DIGITS = 12
 MIDDLE = 0.5  # where an inactive number stands in the cube; its activity column says so too
 _LARGEST_INTEGER = 2**53  # beyond it, consecutive integers are one float
+_LARGEST_LOG_INTEGER = 10**13  # beyond it, the rounding errors of a logarithm exceed a half
 
 
 class Parameter(ABC):
@@ -73,17 +74,19 @@ class Number(Parameter):
     def __init__(self, hp: FloatHyperparameter | IntegerHyperparameter) -> None:
         self.integer = isinstance(hp, IntegerHyperparameter)
         self.lower, self.upper = float(hp.lower), float(hp.upper)
-        if self.integer and max(abs(self.lower), abs(self.upper)) >= _LARGEST_INTEGER:
+        self.log = bool(hp.log)
+        largest = max(abs(self.lower), abs(self.upper))
+        if self.integer and largest >= (_LARGEST_LOG_INTEGER if self.log else _LARGEST_INTEGER):
+            limit = "10^13 on a log scale" if self.log else "2^53"
             raise SpaceError(
-                f"{hp.name!r}: integers beyond 2^53 cannot be told apart; "
+                f"{hp.name!r}: integers beyond {limit} cannot be told apart; "
                 "use a float, or tune the exponent"
             )
-        self.log = bool(hp.log)
         plain = isinstance(hp, UniformFloatHyperparameter | UniformIntegerHyperparameter)
-        self._prior = None if plain else hp
+        # The prior's distribution over the unit interval of the hyperparameter's scale.
+        self._prior: Any = None if plain else hp._vector_dist.rv  # type: ignore[attr-defined]
         super().__init__(hp.name, 1, float(hp.size))
         span = self.upper - self.lower
-        largest = max(abs(self.lower), abs(self.upper))
         self._decimals = (
             min(DIGITS - _exponent(span), DIGITS + 2 - _exponent(largest)) if span > 0 else 0
         )
@@ -95,11 +98,15 @@ class Number(Parameter):
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             raise self._illegal(value) from None
+        # A float that was rounded elsewhere (ConfigSpace keeps 13 decimals) may miss a bound by
+        # its last digits; on a log scale those of the lower bound are small.
+        above = below = 10.0 ** (1 - DIGITS) * max(abs(self.lower), abs(self.upper))
+        if self.log:
+            below = min(max(10.0 ** (1 - DIGITS) * self.lower, 1e-13), 0.1 * self.lower)
+        if not self.lower - below <= number <= self.upper + above:
+            raise self._illegal(value)
         code = float(self._round(np.array([number]))[0])
-        # A float that was rounded elsewhere may miss a bound by its last digits.
-        slack = 10.0 ** (1 - DIGITS) * max(abs(self.lower), abs(self.upper))
-        inside = self.lower - slack <= number <= self.upper + slack
-        if not inside or (self.integer and code != number):
+        if self.integer and code != number:
             raise self._illegal(value)
         return code
 
@@ -115,7 +122,7 @@ class Number(Parameter):
 
     def from_unit(self, u: Array) -> Array:
         if self._prior is not None:
-            return self._round(self._quantile(u))
+            u = self._prior.ppf(u)
         if not self.integer:
             return self._round(self._from_scale(u))
         low, high = self.lower - 0.5, self.upper + 0.5  # each integer gets a bin of its own
@@ -151,19 +158,6 @@ class Number(Parameter):
             low, high = math.log(self.lower), math.log(self.upper)
             return np.exp(low + unit * (high - low))
         return self.lower + unit * (self.upper - self.lower)
-
-    def _quantile(self, u: Array) -> Array:
-        """Inverse of the prior's distribution function, by a fine table of its density."""
-        assert self._prior is not None
-        grid = np.linspace(0.0, 1.0, 4097)
-        centres = (grid[1:] + grid[:-1]) / 2
-        density = np.asarray(self._prior.pdf_values(self._legal_values(centres)), dtype=float)
-        mass = np.concatenate([[0.0], np.cumsum(np.maximum(density, 0.0))])
-        return self._from_scale(np.interp(u * mass[-1], mass, grid))
-
-    def _legal_values(self, unit: Array) -> Any:
-        values = self._round(self._from_scale(unit))
-        return values.astype(int) if self.integer else values
 
     def _round(self, values: Array) -> Array:
         if self.integer:
@@ -239,6 +233,13 @@ def make_parameter(hp: Hyperparameter[Any, Any]) -> Parameter:
     raise SpaceError(f"{hp.name!r}: hyperparameters of type {type(hp).__name__} are not supported")
 
 
+def stable_name(value: Any) -> str:
+    """A text for a choice that is no plain value; the same in every process."""
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return repr(value)
+
+
 def _plain(value: Any) -> Any:
     """A NumPy scalar as the Python object it stands for."""
     return value.item() if isinstance(value, np.generic) else value
@@ -250,6 +251,8 @@ def _exponent(x: float) -> int:
 
 def _round_significant(values: Array) -> Array:
     """Positive values (n,) to `DIGITS` significant digits; NaN stays."""
-    scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(values)))
-    rounded: Array = np.round(values * scale) / scale
+    exponent = DIGITS - 1 - np.floor(np.log10(values))
+    # Two powers, one of them 1: only those with positive exponents are exact.
+    up, down = 10.0 ** np.maximum(exponent, 0.0), 10.0 ** np.maximum(-exponent, 0.0)
+    rounded: Array = np.round(values * up / down) / up * down
     return rounded

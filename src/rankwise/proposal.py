@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from rankwise.errors import SpaceExhausted
-from rankwise.moves import perturb
+from rankwise.moves import one_exchange, perturb
 from rankwise.parameters import Choice
 from rankwise.space import Encoder
 from rankwise.types import Array, Mask
@@ -81,8 +81,8 @@ class FocusSearch:
             box = Box(encoder)
             for _ in range(self.rounds):
                 codes = box.sample(self.points, rng)
-                if not len(codes):
-                    break
+                if not len(codes):  # clauses forbid nearly all of the box
+                    codes = encoder.sample_codes(min(self.points, 64), rng)
                 u = utility(encoder.encode_codes(codes))
                 found.append(codes)
                 values.append(u)
@@ -145,7 +145,8 @@ class LocalSearch:
     """Hill climbing from several starts at once.
 
     In each round every start looks at `steps` perturbations of itself, with steps of many sizes
-    around a scale that shrinks while nothing improves, and moves to the best.
+    around a scale that shrinks while nothing improves, and moves to the best. The highest of them
+    also looks at all its neighbours, which differ from it in one hyperparameter.
 
     Attributes:
         starts: how many points climb.
@@ -177,13 +178,17 @@ class LocalSearch:
             parents = np.repeat(np.arange(len(current)), self.steps)
             spread = scale[parents] * 10.0 ** rng.uniform(-1.0, 0.5, size=len(parents))
             moved, origin = perturb(encoder, current[parents], rng, spread, rate)
+            top = int(np.argmax(height))
+            near = one_exchange(encoder, current[top], rng, float(scale[top]))
+            moved = np.concatenate([moved, near])
+            owners = np.concatenate([parents[origin], np.full(len(near), top)])
             if not len(moved):
                 break
             u = utility(encoder.encode_codes(moved))
             found.append(moved)
             heights.append(u)
             for k in range(len(current)):
-                mine = np.flatnonzero(parents[origin] == k)
+                mine = np.flatnonzero(owners == k)
                 best = mine[np.argmax(u[mine])] if len(mine) else None
                 if best is not None and u[best] > height[k]:
                     current[k], height[k] = moved[best], u[best]

@@ -65,15 +65,24 @@ def make_space(
             if key not in parameters:
                 _unknown(key, what, parameters)
     space = ConfigurationSpace(name=name)
+    fixed = {}
     for key, spec in parameters.items():
-        _add(space, _hyperparameter(key, spec, defaults), f"hyperparameter {key!r}")
+        hyperparameter = _hyperparameter(key, spec, defaults)
+        _add(space, hyperparameter, f"hyperparameter {key!r}")
+        if hyperparameter is spec or isinstance(hyperparameter, ConfigSpace.Constant):
+            fixed[key] = hyperparameter.default_value
+            if key in defaults and defaults[key] != fixed[key]:
+                raise SpaceError(
+                    f"{key!r} has the default {fixed[key]!r}; it cannot be {defaults[key]!r}"
+                )
     conditions = [_condition(space, child, clause) for child, clause in (when or {}).items()]
     if conditions:
         _add(space, conditions, f"the conditions of {', '.join(map(repr, when or {}))}")
     if forbid:
         clauses = [_clause(space, clause) for clause in forbid]
         moved = _allowed_default(space, clauses)
-        if moved is not None and not moved.items() <= defaults.items():
+        moved = {key: value for key, value in moved.items() if key not in fixed}
+        if not moved.items() <= defaults.items():
             # ConfigSpace refuses clauses that exclude the default: build anew with another.
             return make_space(
                 parameters, when=when, forbid=forbid, defaults={**defaults, **moved}, name=name
@@ -204,12 +213,12 @@ def _add(space: ConfigurationSpace, thing: Any, what: str) -> None:
         raise SpaceError(f"{what}: {str(error).strip() or type(error).__name__}") from error
 
 
-def _allowed_default(space: ConfigurationSpace, clauses: list[Any]) -> dict[str, Any] | None:
-    """A configuration that no clause excludes, if the default is not one itself."""
+def _allowed_default(space: ConfigurationSpace, clauses: list[Any]) -> dict[str, Any]:
+    """A configuration that no clause excludes; empty if the default is one itself."""
     from rankwise.space import Encoder
 
     encoder = Encoder(space, extra_forbidden=clauses)
-    return None if encoder.default == Encoder(space).default else encoder.default
+    return {} if encoder.default == Encoder(space).default else encoder.default
 
 
 def _unknown(name: str, where: str, known: Any) -> NoReturn:

@@ -25,7 +25,7 @@ import numpy as np
 from ConfigSpace import ConfigurationSpace
 
 from rankwise.errors import ConfigurationError, SpaceError
-from rankwise.parameters import Parameter, make_parameter
+from rankwise.parameters import Parameter, make_parameter, stable_name
 from rankwise.rules import Rule, compile_rule
 from rankwise.shorthand import make_space
 from rankwise.types import Array, Configuration, Mask
@@ -84,6 +84,7 @@ class Encoder:
         clauses = [*self.space.forbidden_clauses, *extra_forbidden]
         self._forbidden = tuple(self._compile(clause) for clause in clauses)
         self.layout = self._make_layout()
+        self._grids: dict[int, Array] = {}
         self.default: Configuration = self._find_default()
 
     # ------------------------------------------------------------------ facts
@@ -190,10 +191,6 @@ class Encoder:
             codes[:, j] = parameter.decode(X[:, self.layout.values[j]])
         return self.deactivate(codes)
 
-    def snap(self, X: Array) -> Array:
-        """The nearest valid rows: integers, one-hot categories and activity made exact."""
-        return self.encode_codes(self.decode_codes(X))
-
     # ------------------------------------------------------------------ conditions
 
     def deactivate(self, codes: Array) -> Array:
@@ -219,21 +216,27 @@ class Encoder:
     def sample_codes(self, n: int, rng: np.random.Generator) -> Array:
         """n random valid configurations as codes (n, p).
 
+        Where clauses forbid nearly everything, the few that are found are repeated.
+
         Raises:
-            SpaceError: the forbidden clauses leave (almost) nothing.
+            SpaceError: the forbidden clauses leave nothing.
         """
-        kept, drawn, batch = [np.empty((0, len(self.names)))], 0, n
-        while (found := sum(map(len, kept))) < n:
-            if drawn >= _MOST_DRAWS + 100 * n:
-                raise SpaceError(
-                    f"of {drawn} random configurations {found} are allowed: "
-                    "the forbidden clauses exclude (almost) everything; drop or narrow some"
-                )
+        kept, found, drawn, batch = [np.empty((0, len(self.names)))], 0, 0, n
+        while found < n and drawn < _MOST_DRAWS:
             codes = self.from_unit(rng.random((batch, len(self.names))))
             kept.append(codes[self.allowed(codes)])
+            found += len(kept[-1])
             drawn += batch
             batch = max(batch, 1_000)
-        return np.concatenate(kept)[:n]
+        codes = np.concatenate(kept)[:n]
+        if not found and self.points is not None:
+            codes = self.decode_codes(self.points)
+        if not len(codes):
+            raise SpaceError(
+                f"of {drawn} random configurations none is allowed: "
+                "the forbidden clauses exclude (almost) everything; drop or narrow some"
+            )
+        return codes if len(codes) == n else codes[rng.integers(len(codes), size=n)]
 
     def from_unit(self, U: Array) -> Array:
         """Codes (n, p) at the quantiles U (n, p), inactive ones removed; may be forbidden."""
@@ -253,11 +256,14 @@ class Encoder:
         Raises:
             SpaceError: the grid would have more than a million points.
         """
+        if levels in self._grids:
+            return self._grids[levels]
         axes = [parameter.levels(levels) for parameter in self.parameters]
         product = float(np.prod([float(len(axis)) for axis in axes]))
         if product > 1e6:
             raise SpaceError(f"a grid of {product:.0f} points is too large; use fewer levels")
-        return self.encode_codes(self._product(axes))
+        self._grids[levels] = self.encode_codes(self._product(axes))
+        return self._grids[levels]
 
     def neighbours(self, x: Array, rng: np.random.Generator, *, scale: float = 0.2) -> Array:
         """Valid points (n, d) that differ from x (d,) in one hyperparameter.
@@ -337,9 +343,9 @@ class Encoder:
 
 
 def _json_value(value: Any) -> Any:
-    """NumPy scalars as numbers, sets and tuples as lists, anything else by its repr."""
+    """NumPy scalars as numbers, sets as lists, anything else by its name."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, set | frozenset | tuple):
+    if isinstance(value, set | frozenset):
         return sorted(value, key=repr)
-    return repr(value)
+    return stable_name(value)

@@ -57,6 +57,9 @@ class Task:
         for s in status:
             check_name("status", s, STATUSES)
         seconds = np.full(len(y), np.nan) if cost is None else np.asarray(cost, dtype=float)
+        for what, values in (("status", status), ("cost", seconds)):
+            if len(values) != len(y):
+                raise ValueError(f"{what} has {len(values)} entries and y has {len(y)}")
         usable = finite & np.array([s == OK for s in status], dtype=bool)
         return cls(X, np.where(usable, y, np.nan), seconds, tuple(status), name)
 

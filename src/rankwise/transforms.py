@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,17 +42,14 @@ class Standardize:
     @classmethod
     def fit(cls, y: Array, fence: float = 3.0) -> Standardize:
         """Fit to losses (n,), finite, n >= 1."""
-        unit = float(np.max(np.abs(y)))
-        if unit == 0.0 or not np.isfinite(unit):
-            unit = 1.0
-        y = y / unit  # so that squares of losses near 1e300 do not overflow
-        low, high = np.quantile(y, [0.25, 0.75])
-        upper = high + fence * (high - low) if high > low else float(np.max(y))
+        low, high = np.quantile(y / 16, [0.25, 0.75])  # differences of huge losses overflow
+        upper = 16 * float(high + fence * (high - low)) if high > low else float(np.max(y))
         y = np.minimum(y, upper)
+        unit = float(np.max(np.abs(y))) or 1.0
+        y = y / unit  # squares of huge losses overflow, those of tiny ones vanish
         spread = float(np.std(y))
-        tiny = 1e-12 * max(1.0, float(np.max(np.abs(y))))
-        scale = spread if spread > tiny else 1.0
-        return cls(float(np.mean(y)) * unit, scale * unit, float(upper) * unit)
+        scale = (spread if spread > 1e-12 else 1.0) * unit
+        return cls(float(np.mean(y)) * unit, max(scale, math.ulp(0.0)), upper)
 
     def __call__(self, y: Array) -> Array:
         scaled: Array = np.minimum(y, self.upper) / self.scale - self.center / self.scale

@@ -26,9 +26,9 @@ class RandomForest(Surrogate):
     (extremely randomized trees): the mean over trees then changes gradually between two
     observations instead of in one step half-way, which is where a proposal has to choose.
 
-    Inactive hyperparameters are shown to the trees as missing values: at each split those
-    with an inactive hyperparameter go together to the side that fits better, so that no
-    split depends on the number that stands in for an inactive value.
+    The value of an inactive hyperparameter is shown to the trees as missing: a split on it sends
+    all who lack it to the same side, so that no split depends on the number that stands in for
+    an inactive value. Its activity is a column of its own.
 
     Args:
         layout: of the columns; without it every column is a number that is always active.
@@ -88,23 +88,13 @@ class RandomForest(Surrogate):
         return np.stack([t.tree_.predict(columns)[:, 0] for t in self._forest.estimators_])
 
     def _columns(self, X: Array) -> Any:
-        """X (n, d) as trees see it: activity columns replaced by missing values."""
+        """X (n, d) as trees see it: the values of inactive hyperparameters are missing."""
         columns = np.array(X, dtype=np.float32)
-        if self.layout is None:
-            return columns
-        drop = []
-        for values, activity in zip(self.layout.values, self.layout.activity, strict=True):
-            if activity is not None:
-                drop.append(activity)
-                columns[X[:, activity] < 0.5, values] = np.nan
-        # A constant under a condition has only its activity column: keep that one.
-        keep = [j for j in range(columns.shape[1]) if j not in drop or self._is_lone_activity(j)]
-        return np.ascontiguousarray(columns[:, keep])
-
-    def _is_lone_activity(self, column: int) -> bool:
-        assert self.layout is not None
-        pairs = zip(self.layout.values, self.layout.activity, strict=True)
-        return any(a == column and v.start == v.stop for v, a in pairs)
+        if self.layout is not None:
+            for values, activity in zip(self.layout.values, self.layout.activity, strict=True):
+                if activity is not None:
+                    columns[X[:, activity] < 0.5, values] = np.nan
+        return columns
 
 
 def jackknife_variance(predictions: Array, counts: Array) -> Array:
