@@ -67,7 +67,9 @@ class Rankwise:
         self._optimizer = rankwise.Optimizer(encoder, method=name, seed=seed, **options)
         design = options.pop("design", None)
         strategy = rankwise.methods.make(name, encoder, **options)
-        chosen = strategy.design if design is None else rankwise.Design.parse(design)
+        chosen = (
+            strategy.design if design is None else rankwise.Design.parse(design, strategy.design)
+        )
         self.startup = chosen.n(encoder) if isinstance(strategy, ModelStrategy) else trials
 
     def ask(self) -> dict[str, Any]:
@@ -199,9 +201,9 @@ def run(method: str, problem: Problem, seed: int, trials: int) -> dict[str, Any]
 @cache
 def warm_up(method: str) -> None:
     """Import what the method needs, so that no proposal is charged for it."""
-    number: dict[str, Any] = {"x": (0.0, 1.0)}
-    for parameters in (number, {**number, "a": ["u", "v"]}):
-        run(method, Problem("", "", parameters, lambda c: c["x"], lambda: 0.0, 0.0), 0, 12)
+    parameters = {"x": (0.0, 1.0), "a": ["u", "v"], "y": (0.0, 1.0)}
+    for when in ({}, {"y": {"a": "u"}}):  # a numeric space and a conditional one
+        run(method, Problem("", "", parameters, lambda c: c["x"], lambda: 0.0, 0.0, when), 0, 12)
 
 
 def run_cell(cell: Cell, data: Path, out: Path) -> str:

@@ -35,3 +35,8 @@ def deadly_right(configuration) -> float:
 def which_process(configuration) -> float:
     time.sleep(0.2)
     return float(os.getpid())
+
+
+def sleepy(configuration) -> float:
+    time.sleep(configuration["x"])
+    return 1.0

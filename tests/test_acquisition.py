@@ -107,6 +107,14 @@ def test_no_uncertainty_and_huge_losses_give_no_nan(name, rng):
     assert not np.isnan(values).any()
 
 
+def test_the_unit_of_the_loss_does_not_matter_to_ei(rng):
+    def order(unit):
+        posterior = Posterior(unit * MEAN, unit * STD)
+        return np.argsort(acq.ExpectedImprovement()(posterior, unit * INCUMBENT, rng)).tolist()
+
+    assert order(1.0) == order(1e-15) == order(1e15)
+
+
 def test_unknown_names_and_bad_settings_are_refused():
     with pytest.raises(UnknownNameError, match="ei, ei-per-second, lcb"):
         acq.make_acquisition("eii")

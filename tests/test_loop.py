@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
 
+import numpy as np
 import pytest
 from objectives import bowl, moody
 
 from rankwise import minimize
-from rankwise.errors import OptionError, SpaceError, UnknownNameError
-from rankwise.loop import EvaluationWarning
+from rankwise.errors import OptionError, RunWarning, SpaceError, UnknownNameError
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 
@@ -82,7 +83,7 @@ def test_stops_when_a_finite_space_is_used_up():
 
 
 def test_failures_are_recorded_and_the_run_goes_on():
-    with pytest.warns(EvaluationWarning, match="too far right"):
+    with pytest.warns(RunWarning, match="too far right"):
         result = minimize(moody, SPACE, trials=30, method="random", seed=0)
     counts = result.history["status"].value_counts()
     assert len(result.trials) == 30
@@ -96,15 +97,33 @@ def test_failures_are_recorded_and_the_run_goes_on():
 
 def test_models_learn_to_avoid_failures():
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvaluationWarning)
+        warnings.simplefilter("ignore", RunWarning)
         result = minimize(moody, SPACE, trials=24, seed=0)
     assert (result.history["status"][14:] == "ok").mean() >= 0.8
     assert result.best_value < 1e-2
 
 
-@pytest.mark.parametrize("returned", [None, "0.5x", [1, 2], object()])
+class Unprintable:
+    def __float__(self):
+        raise RuntimeError("no")
+
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+NO_NUMBERS = {
+    "none": None,
+    "text": "0.5x",
+    "list": [1, 2],
+    "object": object(),
+    "too-large": 10**400,
+    "unprintable": Unprintable(),
+}
+
+
+@pytest.mark.parametrize("returned", NO_NUMBERS.values(), ids=NO_NUMBERS)
 def test_a_value_that_is_no_number_is_invalid(returned):
-    with pytest.warns(EvaluationWarning, match="not a number"):
+    with pytest.warns(RunWarning, match="not a number"):
         result = minimize(lambda c: returned, SPACE, trials=2, method="random", seed=0)
     assert set(result.history["status"]) == {"invalid"}
     assert result.best_configuration is None
@@ -116,19 +135,29 @@ def test_an_objective_may_say_that_it_timed_out():
     def late(configuration):
         raise TimeoutError("gave up after 3 s")
 
-    with pytest.warns(EvaluationWarning, match="gave up"):
+    with pytest.warns(RunWarning, match="gave up"):
         result = minimize(late, SPACE, trials=1, method="random", seed=0)
     assert result.trials[0].status == "timeout"
 
 
-def test_each_kind_of_failure_warns_once():
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_objective_that_exits_does_not_end_the_run(n_jobs):
+    with pytest.warns(RunWarning, match="SystemExit"):
+        result = minimize(
+            lambda c: sys.exit(2), SPACE, trials=2, method="random", seed=0, n_jobs=n_jobs
+        )
+    assert [t.status for t in result.trials] == ["failed", "failed"]
+
+
+def test_each_kind_of_failure_warns_once_where_the_user_called():
     def broken(configuration):
-        raise KeyError("typo")
+        raise KeyError(f"typo {configuration}")
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         minimize(broken, SPACE, trials=6, method="random", seed=0)
-    assert sum(issubclass(w.category, EvaluationWarning) for w in caught) == 1
+    [warning] = [w for w in caught if issubclass(w.category, RunWarning)]
+    assert warning.filename == __file__
 
 
 def test_the_objective_cannot_spoil_the_record():
@@ -159,7 +188,7 @@ def test_callbacks_see_each_trial_and_may_stop_the_run():
 
     def watch(trial, result):
         seen.append((trial.number, len(result.trials), result.best_value))
-        return trial.number == 6
+        return np.bool_(trial.number == 6)
 
     result = minimize(bowl, SPACE, trials=30, method="random", seed=0, callbacks=[watch])
     assert result.stopped == "callback"
@@ -171,7 +200,7 @@ def test_callbacks_see_values_in_the_users_direction():
     seen = []
     minimize(
         lambda c: 7.0, SPACE, trials=1, direction="maximize", method="random", seed=0,
-        callbacks=[lambda trial, result: seen.append((trial.value, result.best_value))],
+        callbacks=lambda trial, result: seen.append((trial.value, result.best_value)),
     )  # fmt: skip
     assert seen == [(7.0, 7.0)]
 
@@ -180,7 +209,7 @@ def test_a_failing_callback_loses_nothing():
     def clumsy(trial, result):
         raise RuntimeError("oops")
 
-    with pytest.warns(EvaluationWarning, match=r"clumsy.*oops"):
+    with pytest.warns(RunWarning, match=r"clumsy.*oops"):
         result = minimize(bowl, SPACE, trials=3, method="random", seed=0, callbacks=[clumsy])
     assert len(result.trials) == 3
 
@@ -197,6 +226,14 @@ def test_batches_repeat_exactly_with_worker_processes():
         ({"method": "mob"}, UnknownNameError, "valid: forest, gp, grid, mbo, random"),
         ({"direction": "up"}, UnknownNameError, "valid: maximize, minimize"),
         ({"trees": 3}, UnknownNameError, "option of method 'mbo' 'trees'; valid: acquisition"),
+        ({"trails": 3}, UnknownNameError, "Did you mean 'trials'"),
+        ({"method": "forest", "trees": 0}, OptionError, "trees must be a positive integer"),
+        ({"method": "forest", "min_leaf": "2"}, OptionError, "min_leaf"),
+        ({"method": "gp", "noise_floor": 0.0}, OptionError, "noise_floor"),
+        ({"target": "0.5"}, OptionError, "target must be a number"),
+        ({"trials": float("inf")}, OptionError, "trials"),
+        ({"n_jobs": "2"}, OptionError, "n_jobs"),
+        ({"design": {"x": 0.3, "y": 0.1}}, OptionError, "list of configurations, not a dict"),
         ({"design": "lsh"}, UnknownNameError, "Did you mean 'lhs'"),
         ({"design": "lhs-x"}, OptionError, "size"),
         ({"design": 0}, OptionError, "at least one"),

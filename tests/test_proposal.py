@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ConfigSpace as CS
 import numpy as np
 import pytest
 
@@ -117,6 +118,22 @@ def test_inactive_parameters_do_not_shrink():
     widths = dict(zip(MIXED.names, box._high - box._low, strict=True))
     assert widths["C"] == 0.5
     assert widths["gamma"] == widths["degree"] == 1.0
+
+
+def test_a_nearly_forbidden_space_is_searched_all_the_same():
+    space = CS.ConfigurationSpace({"a": (0.0, 1.0), "b": (0.0, 1.0), "c": (0.0, 1.0)})
+    encoder = Encoder(space, extra_forbidden=[CS.ForbiddenLessThanClause(space["b"], 0.998)])
+    x = Maximizer()(peak, encoder, np.random.default_rng(0), Seen(NONE), NONE)
+    [found] = encoder.decode(x[None])
+    assert found["b"] >= 0.998
+    assert found["a"] == pytest.approx(0.3, abs=0.1)
+
+
+def test_points_next_to_seen_ones_are_passed_over():
+    seen = Seen(np.array([[0.5, 0.5]]), np.array([[0.2, 0.2]]))
+    X = np.array([[0.5 + 1e-6, 0.5], [0.5 + 1e-4, 0.5], [0.2 + 1e-4, 0.2], [0.9, 0.0]])
+    assert seen.far(X).tolist() == [False, True, False, True]
+    assert seen.new(X).all()
 
 
 def test_a_finite_set_never_repeats_and_ends():

@@ -12,8 +12,7 @@ from objectives import bowl, moody
 from rich.console import Console
 
 from rankwise import make_space, minimize
-from rankwise.errors import OptionError
-from rankwise.loop import EvaluationWarning
+from rankwise.errors import OptionError, RunWarning
 from rankwise.progress import Display, Silent, make_display
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
@@ -22,7 +21,7 @@ SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 @pytest.fixture(scope="module")
 def result():
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvaluationWarning)
+        warnings.simplefilter("ignore", RunWarning)
         return minimize(moody, SPACE, trials=20, method="random", seed=0)
 
 
@@ -39,6 +38,12 @@ def test_inactive_parameters_are_missing_in_the_history():
     space = make_space({"k": ["a", "b"], "g": (0.0, 1.0)}, when={"g": {"k": "a"}})
     frame = minimize(lambda c: len(c), space, trials=12, method="random", seed=0).history
     assert frame["params_g"].isna().tolist() == (frame["params_k"] == "b").tolist()
+
+
+def test_integers_stay_integers_where_some_are_missing():
+    space = make_space({"k": ["a", "b"], "n": (1, 9)}, when={"n": {"k": "a"}})
+    frame = minimize(lambda c: len(c), space, trials=12, method="random", seed=0).history
+    assert all(isinstance(n, int) for n in frame["params_n"].dropna())
 
 
 def test_top_lists_the_best_first(result):
@@ -77,7 +82,7 @@ def test_a_plot_of_nothing_but_failures_is_still_a_plot(tmp_path):
     def broken(configuration):
         raise ValueError
 
-    with pytest.warns(EvaluationWarning):
+    with pytest.warns(RunWarning):
         run = minimize(broken, SPACE, trials=2, method="random", seed=0)
     run.plot(tmp_path / "p.png")
     run.plot(tmp_path / "p.html")

@@ -64,8 +64,9 @@ def test_the_way_there_and_back_is_exact(space, seed):
 def test_any_point_of_the_cube_snaps_to_an_exact_one(space, seed):
     encoder = Encoder(space)
     U = np.random.default_rng(seed).uniform(-0.2, 1.2, (20, encoder.n_columns))
-    snapped = encoder.snap(U)
-    assert encoder.snap(snapped).tobytes() == snapped.tobytes()
+    snapped = encoder.encode_codes(encoder.decode_codes(U))
+    again = encoder.encode_codes(encoder.decode_codes(snapped))
+    assert again.tobytes() == snapped.tobytes()
     allowed = encoder.allowed(encoder.decode_codes(snapped))
     for configuration, fine in zip(encoder.decode(snapped), allowed, strict=True):
         assert is_valid(space, configuration) == fine
@@ -559,3 +560,19 @@ def test_a_space_without_a_valid_point_is_refused():
 def test_errors_are_value_errors_of_ours():
     for kind in (SpaceError, ConfigurationError):
         assert issubclass(kind, ValueError) and issubclass(kind, RankwiseError)
+
+
+def test_the_only_allowed_configuration_of_a_finite_space_is_found(rng):
+    space = make_space(
+        {"a": list(range(40)), "b": list(range(40))},
+        forbid=[{"a": list(range(39))}, {"b": list(range(39))}],
+    )
+    encoder = Encoder(space)
+    assert encoder.default == {"a": 39, "b": 39} and encoder.size == 1
+    assert encoder.decode(encoder.sample(3, rng)) == [encoder.default] * 3
+
+
+def test_choices_that_are_functions_have_stable_names():
+    encoder = Encoder({"score": [np.mean, np.median]})
+    assert "0x" not in str(encoder.description)
+    assert encoder.encode([{"score": np.median}]).tolist() == [[0.0, 1.0]]

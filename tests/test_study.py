@@ -16,8 +16,7 @@ from objectives import bowl, moody
 from optuna.trial import TrialState
 
 from rankwise import make_space, minimize
-from rankwise.errors import StorageError, StudyMismatchError
-from rankwise.loop import EvaluationWarning
+from rankwise.errors import RunWarning, StorageError, StudyMismatchError
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 TREE = make_space(
@@ -56,13 +55,31 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(url, method):
     assert [t.value for t in parts.trials] == [t.value for t in whole.trials]
 
 
+@pytest.mark.parametrize("stops", [(3, 8), (5, 8), (1, 4, 7, 8)])
+def test_batches_resume_as_they_would_have_been(url, stops):
+    options = {"design": 3, "method": "forest", "trees": 20, "n_jobs": 2}
+    whole = minimize(bowl, SPACE, trials=8, seed=1, **options)
+    for trials in stops:
+        parts = minimize(bowl, SPACE, trials=trials, seed=1, storage=url, name="a", **options)
+    assert configurations(parts) == configurations(whole)
+
+
+def test_designs_and_options_are_remembered(url):
+    design = [{"x": 0.1, "y": 0.2}, {"x": 0.3, "y": 0.4}, {"x": 0.5, "y": 0.6}]
+    minimize(bowl, SPACE, trials=2, design=design, seed=0, method="gp", storage=url, name="a")
+    again = minimize(bowl, SPACE, trials=3, method="gp", storage=url, name="a")
+    assert configurations(again) == design
+    with pytest.warns(RunWarning, match="begun with options"):
+        minimize(bowl, SPACE, trials=4, method="gp", acquisition="lcb", storage=url, name="a")
+
+
 def test_the_seed_and_method_are_remembered(url):
     whole = minimize(bowl, SPACE, trials=6, method="random", seed=9)
     minimize(bowl, SPACE, trials=3, method="random", seed=9, storage=url, name="a")
     assert configurations(
         minimize(bowl, SPACE, trials=6, method="random", storage=url, name="a")
     ) == configurations(whole)
-    with pytest.warns(EvaluationWarning, match="begun with method 'random'"):
+    with pytest.warns(RunWarning, match="begun with method 'random'"):
         minimize(bowl, SPACE, trials=7, method="grid", storage=url, name="a")
 
 
@@ -72,6 +89,34 @@ def test_a_finished_run_evaluates_nothing_more(url):
     result = minimize(called.append, SPACE, trials=4, method="random", storage=url, name="a")
     assert not called
     assert len(result.trials) == 4
+
+
+def test_trials_of_others_that_have_no_loss_are_read_for_what_they_are(url):
+    study = optuna.create_study(storage=url, study_name="theirs")
+
+    def theirs(trial):
+        if trial.number == 0:
+            raise RuntimeError("before the first suggestion")
+        x = trial.suggest_float("x", 0, 1) + trial.suggest_float("y", 0, 1)
+        if trial.number == 1:
+            trial.report(-99.0, 0)
+            raise optuna.TrialPruned
+        return x
+
+    study.optimize(theirs, n_trials=3, catch=RuntimeError)
+    study.enqueue_trial({"x": 0.5, "y": 0.5})
+    result = minimize(bowl, SPACE, trials=4, method="random", seed=0, storage=url, name="theirs")
+    found = [(t.number, t.status) for t in result.trials]
+    assert found == [(1, "failed"), (2, "ok"), (4, "ok"), (5, "ok")]
+
+
+def test_a_study_of_several_objectives_is_refused(url):
+    study = optuna.create_study(
+        storage=url, study_name="a", directions=["minimize", "maximize"]
+    )
+    study.optimize(lambda t: (t.suggest_float("x", 0, 1), 1.0), n_trials=1)
+    with pytest.raises(StudyMismatchError, match="minimize and maximize"):
+        minimize(bowl, SPACE, trials=3, storage=url, name="a")
 
 
 def test_what_optuna_sees(url):
@@ -91,7 +136,7 @@ def test_what_optuna_sees(url):
 
 def test_failures_keep_their_status_over_a_resume(url):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvaluationWarning)
+        warnings.simplefilter("ignore", RunWarning)
         first = minimize(moody, SPACE, trials=25, method="random", seed=0, storage=url, name="a")
         again = minimize(moody, SPACE, trials=25, method="random", storage=url, name="a")
     assert set(first.history["status"]) == {"ok", "failed", "invalid"}
@@ -255,6 +300,23 @@ def test_results_that_cannot_be_stored_are_not_lost(recovers):
         assert result.unsaved == [2, 3, 4, 5]
         assert len(stored) == 2
         assert "not written to the storage: trials [2, 3, 4, 5]" in str(result)
+
+
+def test_numbers_stay_those_of_optuna_when_writing_fails_for_a_moment():
+    class Hiccup(optuna.storages.InMemoryStorage):
+        calls = 0
+
+        def create_new_trial(self, *args, **kwargs):
+            self.calls += 1
+            if self.calls == 1:
+                raise OSError("a hiccup")
+            return super().create_new_trial(*args, **kwargs)
+
+    options = {"method": "random", "seed": 0, "n_jobs": 2, "storage": Hiccup()}
+    with pytest.warns(RuntimeWarning, match="a hiccup"):
+        result = minimize(bowl, SPACE, trials=4, **options)
+    assert result.unsaved == []
+    assert [t.value for t in result.study.trials] == [t.value for t in result.trials]
 
 
 def test_journal_files_work(tmp_path):

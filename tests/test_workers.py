@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from objectives import bowl, deadly_right, slow_right, which_process
+from objectives import bowl, deadly_right, sleepy, slow_right, which_process
 
 from rankwise.errors import OptionError
 from rankwise.optimizer import Trial
@@ -41,6 +41,12 @@ def test_evaluations_that_take_too_long_are_stopped_and_others_are_not():
     assert statuses(evaluator, trials(0.9, 0.2)) == {0: "timeout", 1: "ok"}
     assert statuses(evaluator, trials(0.1, 0.2)) == {0: "ok", 1: "ok"}
     assert time.perf_counter() - start < 25
+
+
+def test_the_time_limit_is_that_of_each_evaluation():
+    """One that ends early must not buy time for the other."""
+    evaluator = Evaluator(sleepy, n_jobs=2, timeout=1.5)
+    assert statuses(evaluator, trials(1.0, 2.2)) == {0: "ok", 1: "timeout"}
 
 
 def test_a_time_limit_works_for_one_job_too():

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
 
 
 class RankwiseError(Exception):
@@ -42,11 +44,27 @@ class SpaceExhausted(RankwiseError):
 
 
 class StudyMismatchError(RankwiseError, ValueError):
-    """A stored study cannot be resumed: it has another space, direction, method or seed."""
+    """A stored study cannot be continued: it has another space or direction."""
 
 
 class StorageError(RankwiseError, OSError):
     """A storage cannot be opened, read or written."""
+
+
+class RunWarning(UserWarning):
+    """Something in a run went wrong or is not as it was, and the run goes on."""
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return `value` as an int if it is a positive whole number, else raise `OptionError`."""
+    if not is_number(value, Integral) or value < 1:
+        raise OptionError(f"{name} must be a positive integer, not {value!r}")
+    return int(value)
+
+
+def is_number(value: object, kind: type = Real) -> bool:
+    """Whether something is a number of Python's or NumPy's, and not True or False."""
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def check_name(kind: str, name: str, valid: Iterable[str], hint: str = "") -> str:

@@ -26,31 +26,36 @@ class Evaluation:
         value: what the objective returned; NaN unless "ok".
         cost: seconds it took.
         error: what went wrong.
+        kind: the same without what differs from call to call: the exception and its place.
     """
 
     status: str
     value: float = math.nan
     cost: float = math.nan
     error: str = ""
+    kind: str = ""
 
 
 def evaluate(objective: Objective, configuration: Mapping[str, Any]) -> Evaluation:
-    """Call the objective with a copy of the configuration and catch what goes wrong."""
+    """Call the objective with a copy of the configuration and catch what goes wrong.
+
+    Also `SystemExit`, which training scripts raise; only Ctrl-C goes through.
+    """
     start = time.perf_counter()
     try:
         returned = objective(dict(configuration))
-    except TimeoutError as error:
-        return Evaluation(TIMEOUT, cost=time.perf_counter() - start, error=_describe(error))
-    except Exception as error:
-        return Evaluation(FAILED, cost=time.perf_counter() - start, error=_describe(error))
+    except (Exception, SystemExit) as error:
+        status = TIMEOUT if isinstance(error, TimeoutError) else FAILED
+        return _failure(status, error, time.perf_counter() - start)
     seconds = time.perf_counter() - start
     try:
         value = float(returned)
-    except (TypeError, ValueError):
-        message = f"the objective returned {returned!r:.100}, which is not a number"
-        return Evaluation(INVALID, cost=seconds, error=message)
+    except Exception:
+        message = f"the objective returned {_text(returned)}, which is not a number"
+        return Evaluation(INVALID, cost=seconds, error=message, kind=INVALID)
     if not math.isfinite(value):
-        return Evaluation(INVALID, cost=seconds, error=f"the objective returned {value}")
+        message = f"the objective returned {value}"
+        return Evaluation(INVALID, cost=seconds, error=message, kind=message)
     return Evaluation(OK, value, seconds)
 
 
@@ -66,9 +71,18 @@ def wake(objective: Objective) -> None:
     time.sleep(0.1)  # so that no worker takes all of these
 
 
-def _describe(error: BaseException) -> str:
-    """The exception and the line of the objective that raised it."""
+def _failure(status: str, error: BaseException, seconds: float) -> Evaluation:
+    """What an exception says, and the line of the objective that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" (line {frames[-1].lineno} of {frames[-1].name})" if frames else ""
-    message = f"{type(error).__name__}: {error}".rstrip(": ")
-    return f"{message[:1000]}{where}"
+    name = type(error).__name__
+    message = f"{name}: {_text(error, str)}".rstrip(": ")
+    return Evaluation(status, cost=seconds, error=f"{message}{where}", kind=f"{name}{where}")
+
+
+def _text(thing: object, to_text: Callable[[object], str] = repr) -> str:
+    """A short text of anything, even of what cannot be printed."""
+    try:
+        return to_text(thing)[:1000]
+    except Exception:
+        return f"an unprintable {type(thing).__name__}"

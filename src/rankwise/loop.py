@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rankwise import methods
 from rankwise.design import Design
-from rankwise.errors import OptionError, SpaceExhausted, check_name
+from rankwise.errors import (
+    OptionError,
+    RunWarning,
+    SpaceExhausted,
+    UnknownNameError,
+    check_count,
+    check_name,
+    is_number,
+)
 from rankwise.evaluation import Evaluation, Objective
-from rankwise.optimizer import PENDING, Optimizer, Trial, check_seed
+from rankwise.optimizer import PENDING, Optimizer, Trial
 from rankwise.result import Result
 from rankwise.space import Encoder
 from rankwise.study import StudyLog
@@ -41,7 +54,7 @@ def minimize(
     n_jobs: int = 1,
     seed: int | None = None,
     direction: str = "minimize",
-    callbacks: Iterable[Callback] = (),
+    callbacks: Callback | Iterable[Callback] = (),
     timeout: float | None = None,
     storage: str | optuna.storages.BaseStorage | None = None,
     name: str | None = None,
@@ -64,11 +77,12 @@ def minimize(
         method: one of `rankwise.methods.available()`.
         design: what to evaluate first: "lhs", "sobol-2d", "random-10", ..., a size, a list of
             configurations; by default what the method says.
-        n_jobs: evaluations at the same time, in joblib's worker processes. Each batch is
-            proposed together, so that runs repeat exactly with any n_jobs.
+        n_jobs: evaluations at the same time, in joblib's worker processes. Batches of n_jobs
+            are proposed together, so that a run repeats exactly whichever worker is faster.
         seed: of all randomness. The same seed gives the same trials.
         direction: "minimize" or "maximize".
-        callbacks: called as ``callback(trial, result)`` after each trial; True ends the run.
+        callbacks: one or several, called as ``callback(trial, result)`` after each trial;
+            True ends the run.
         timeout: seconds after which one evaluation is stopped (in a worker process).
         storage: where the run is recorded as an Optuna study: a URL such as
             "sqlite:///runs.db" or an Optuna storage; in memory by default.
@@ -89,17 +103,21 @@ def minimize(
         True
     """
     check_name("direction", direction, DIRECTIONS)
-    trials = _check_limits(trials, seconds)
+    trials = _check_limits(trials, seconds, target)
+    watchers: list[Callback] = [callbacks] if callable(callbacks) else list(callbacks)
     evaluator = Evaluator(objective, n_jobs, timeout)
     encoder = Encoder(space)
-    check_seed(seed)
-    # A wrong method, option or design is found here, before a study is created.
-    Optimizer(encoder, method=method, design=design, seed=0, **options)
+    _check_options(method, options)
+    # A wrong option, design or seed is found here, before a study is created.
+    checked = Optimizer(encoder, method=method, design=design, seed=seed, **options)
     log = StudyLog(encoder, storage=storage, name=name, direction=direction)
-    seed = _settle(log, "seed", seed, check_seed(seed))
+    seed = _settle(log, "seed", seed, checked.seed)
     _settle(log, "method", method, method)
+    _settle(log, "n_jobs", evaluator.n_jobs, evaluator.n_jobs)
+    _settle(log, "options", {key: repr(value) for key, value in options.items()})
+    design = _settle(log, "design", _plain_design(design))
     optimizer = Optimizer(encoder, method=method, design=design, seed=seed, **options)
-    run = _Run(optimizer, evaluator, log, direction, target, list(callbacks))
+    run = _Run(optimizer, evaluator, log, direction, target, watchers)
     with _display(progress, trials, seconds, direction) as display:
         run.callbacks.append(display)
         return run.until(trials, seconds)
@@ -129,17 +147,18 @@ class _Run:
         self._complained: set[str] = set()
         for trial in log.stored:
             optimizer.restore(trial)
+        optimizer.reserve(log.size)
 
     def until(self, trials: int | None, seconds: float | None) -> Result:
         """Go on until a limit is reached."""
         try:
             interrupted = [t for t in self.optimizer.trials if t.status == PENDING]
-            if interrupted and not self._is_over(None, seconds):
-                self._evaluate(interrupted)
+            while interrupted and not self._is_over(None, seconds):
+                self._evaluate(interrupted[: self.evaluator.n_jobs])
+                interrupted = interrupted[self.evaluator.n_jobs :]
             while not self._is_over(trials, seconds):
-                room = trials - len(self.optimizer.trials) if trials else self.evaluator.n_jobs
                 try:
-                    batch = self._propose(min(room, self.evaluator.n_jobs))
+                    batch = self._propose(trials)
                 except SpaceExhausted:
                     self.stopped = "exhausted"
                     break
@@ -175,9 +194,15 @@ class _Run:
             self.stopped = "seconds"
         return bool(self.stopped)
 
-    def _propose(self, n: int) -> list[Trial]:
+    def _propose(self, trials: int | None) -> list[Trial]:
+        """The next batch. Batches begin at multiples of n_jobs, also after an interruption."""
+        n_jobs, known = self.evaluator.n_jobs, self.optimizer.trials
+        next_number = max(known[-1].number + 1 if known else 0, self.log.size)
+        n = n_jobs - next_number % n_jobs
+        if trials is not None:
+            n = min(n, trials - len(known))
         start = time.perf_counter()
-        batch = self.optimizer.propose(n)
+        batch = self.optimizer.propose(n, since=next_number - next_number % n_jobs)
         each = (time.perf_counter() - start) / len(batch)
         batch = [replace(trial, proposal_seconds=each) for trial in batch]
         for trial in batch:
@@ -200,56 +225,82 @@ class _Run:
 
     def _complain(self, trial: Trial, evaluation: Evaluation) -> None:
         """Warn of each kind of failure once: a typo in the objective must not go unnoticed."""
-        if evaluation.status != OK and evaluation.error not in self._complained:
-            self._complained.add(evaluation.error)
+        if evaluation.status != OK and evaluation.kind not in self._complained:
+            self._complained.add(evaluation.kind)
             warnings.warn(
                 f"trial {trial.number} {evaluation.status}: {evaluation.error}",
-                EvaluationWarning,
-                stacklevel=4,
+                RunWarning,
+                stacklevel=5,
             )
 
     def _call_back(self, trial: Trial) -> None:
         for callback in self.callbacks:
             try:
-                wants_stop = callback(trial, self.result()) is True
+                answer = callback(trial, self.result())
+                wants_stop = isinstance(answer, bool | np.bool_) and bool(answer)
             except Exception as error:  # nothing evaluated may be lost by a callback
                 warnings.warn(
                     f"callback {getattr(callback, '__name__', callback)!r} raised "
                     f"{type(error).__name__}: {error}; the run goes on",
-                    EvaluationWarning,
-                    stacklevel=4,
+                    RunWarning,
+                    stacklevel=5,
                 )
                 continue
             if wants_stop and not self.stopped:
                 self.stopped = "callback"
 
 
-class EvaluationWarning(UserWarning):
-    """An evaluation or a callback failed; the run went on."""
+def _check_limits(trials: Any, seconds: Any, target: Any) -> int | None:
+    if seconds is not None and not (is_number(seconds) and seconds > 0):
+        raise OptionError(f"seconds must be a positive number, not {seconds!r}")
+    if target is not None and not is_number(target):
+        raise OptionError(f"target must be a number, not {target!r}")
+    if trials is None:
+        return DEFAULT_TRIALS if seconds is None else None
+    return check_count("trials", trials)
 
 
-def _check_limits(trials: int | None, seconds: float | None) -> int | None:
-    if trials is None and seconds is None:
-        return DEFAULT_TRIALS
-    if trials is not None and (isinstance(trials, bool) or int(trials) != trials or trials < 1):
-        raise OptionError(f"trials must be a positive integer, not {trials!r}")
-    if seconds is not None and not seconds > 0:
-        raise OptionError(f"seconds must be positive, not {seconds!r}")
-    return None if trials is None else int(trials)
+def _check_options(method: str, options: Mapping[str, Any]) -> None:
+    """A name that is neither an argument of `minimize` nor an option of the method is a typo."""
+    own = inspect.signature(minimize).parameters.values()
+    arguments = [p.name for p in own if p.kind is p.KEYWORD_ONLY]
+    valid = methods.get(method).options
+    for name in options:
+        if name not in valid:
+            kind = f"argument or option of method {method!r}"
+            raise UnknownNameError(kind, name, [*valid, *arguments])
 
 
-def _settle(log: StudyLog, what: str, asked: Any, chosen: Any) -> Any:
+def _plain_design(design: Any) -> Any:
+    """A design as it can be stored: a text, a size or a list of configurations."""
+    if isinstance(design, Design):
+        return f"{design.kind}-{design.size}"
+    if design is None or isinstance(design, str | int):
+        return design
+    return [dict(configuration) for configuration in design] if _is_json(design) else None
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(list(value))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _settle(log: StudyLog, what: str, asked: Any, chosen: Any = None) -> Any:
     """What a resumed study noted, unless the caller now asks for something else."""
-    noted = log.noted(what)
+    noted, chosen = log.noted(what), asked if chosen is None else chosen
     if noted is None:
-        log.note(what, chosen)
+        if chosen is not None:
+            log.note(what, chosen)
         return chosen
     if asked is None or asked == noted:
         return noted
     warnings.warn(
         f"study {log.study.study_name!r} was begun with {what} {noted!r} and goes on with "
         f"{asked!r}: its next trials differ from those of an uninterrupted run",
-        EvaluationWarning,
+        RunWarning,
         stacklevel=3,
     )
     return asked

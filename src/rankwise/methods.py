@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rankwise.errors import UnknownNameError
+from rankwise.errors import OptionError, UnknownNameError, check_count, check_name
 
 if TYPE_CHECKING:
     from rankwise.acquisition import Acquisition
@@ -83,12 +83,9 @@ def _random(encoder: Encoder) -> Strategy:
 
 
 def _grid(encoder: Encoder, *, levels: int | None = None) -> Strategy:
-    from rankwise.errors import OptionError
     from rankwise.strategy import GridStrategy
 
-    if levels is not None and levels < 1:
-        raise OptionError(f"levels must be at least 1, not {levels}")
-    return GridStrategy(encoder, None, levels)
+    return GridStrategy(encoder, None, None if levels is None else check_count("levels", levels))
 
 
 def _gp(
@@ -99,10 +96,11 @@ def _gp(
     noise_floor: float = 1e-6,
     liar: str = "min",
 ) -> Strategy:
-    from rankwise.errors import check_name
     from rankwise.transforms import TRANSFORMS
 
     check_name("transform", transform, TRANSFORMS)
+    if not (isinstance(noise_floor, float) and noise_floor > 0):
+        raise OptionError(f"noise_floor must be a positive number, not {noise_floor!r}")
     surrogate = partial(_make_gp, transform, noise_floor)
     return _model_based(encoder, surrogate, acquisition, liar)
 
@@ -115,7 +113,8 @@ def _forest(
     min_leaf: int = 1,
     liar: str = "min",
 ) -> Strategy:
-    surrogate = partial(_make_forest, encoder.layout, trees, min_leaf)
+    counts = check_count("trees", trees), check_count("min_leaf", min_leaf)
+    surrogate = partial(_make_forest, encoder.layout, *counts)
     return _model_based(encoder, surrogate, acquisition, liar)
 
 

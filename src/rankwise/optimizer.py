@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ConfigSpace import ConfigurationSpace
 
 from rankwise import methods
 from rankwise.design import Design
-from rankwise.errors import OptionError, SpaceExhausted, check_name
+from rankwise.errors import OptionError, SpaceExhausted, check_name, is_number
 from rankwise.proposal import Seen
 from rankwise.space import Encoder
 from rankwise.task import INVALID, OK, STATUSES, Task
@@ -31,7 +32,8 @@ class Trial:
         number: trials are numbered from 0 in the order in which they were proposed.
         configuration: the active hyperparameters.
         status: "pending", "ok", "failed", "invalid" or "timeout".
-        value: the loss, smaller is better; NaN unless the status is "ok".
+        value: the loss, smaller is better; NaN unless the status is "ok". Where a result or
+            a callback shows a trial, it is in the user's own direction.
         cost: seconds of the evaluation; NaN if unknown.
         error: what went wrong, if anything.
         proposal_seconds: how long it took to propose.
@@ -83,6 +85,7 @@ class Optimizer:
         self._design = self._choose_design(design)
         self._trials: dict[int, Trial] = {}
         self._rows: dict[int, Array] = {}
+        self._reserved = 0
 
     # ------------------------------------------------------------------ what is known
 
@@ -99,13 +102,7 @@ class Optimizer:
     @property
     def history(self) -> Task:
         """The finished trials as a task, ordered by number."""
-        finished = [t for t in self.trials if t.status != PENDING]
-        return Task.of(
-            self._matrix([t.number for t in finished]),
-            [t.value for t in finished],
-            [t.cost for t in finished],
-            [t.status for t in finished],
-        )
+        return self._task([t for t in self.trials if t.status != PENDING])
 
     @property
     def pending(self) -> Array:
@@ -124,15 +121,22 @@ class Optimizer:
         """
         return [trial.configuration for trial in self.propose(n)]
 
-    def propose(self, n: int = 1) -> list[Trial]:
-        """Like `ask`, but returns the pending trials with their numbers."""
+    def propose(self, n: int = 1, *, since: int | None = None) -> list[Trial]:
+        """Like `ask`, but returns the pending trials with their numbers.
+
+        Args:
+            n: how many.
+            since: the number of the first trial of the current batch. What came of the trials
+                from there on is ignored, as if they were still pending, so that a batch
+                that was interrupted is completed as it would have been.
+        """
         if n < 1:
             raise OptionError(f"ask for at least one configuration, not {n}")
         proposed: list[Trial] = []
         for _ in range(n):
             number = self._next_number()
             try:
-                row = self._propose_row(number)
+                row = self._propose_row(number, since)
             except SpaceExhausted:
                 if proposed:
                     break
@@ -151,10 +155,14 @@ class Optimizer:
         self._trials[trial.number] = trial
         return trial
 
+    def reserve(self, n: int) -> None:
+        """Leave the numbers below n to trials of which nothing is known."""
+        self._reserved = max(self._reserved, n)
+
     def tell(
         self,
         configuration: Mapping[str, Any],
-        value: float,
+        value: float = math.nan,
         *,
         cost: float | None = None,
         status: str | None = None,
@@ -195,8 +203,12 @@ class Optimizer:
 
     # ------------------------------------------------------------------ helpers
 
-    def _propose_row(self, number: int) -> Array:
-        history, pending = self.history, self.pending
+    def _propose_row(self, number: int, since: int | None) -> Array:
+        known = [
+            t for t in self.trials if t.status != PENDING and (since is None or t.number < since)
+        ]
+        history = self._task(known)
+        pending = self._matrix(sorted(set(self._trials) - {t.number for t in known}))
         if number < len(self._design_rows):
             seen = Seen(history.X, pending)
             fresh = self._design_rows[seen.new(self._design_rows)]
@@ -209,13 +221,21 @@ class Optimizer:
         return np.random.default_rng([self.seed, stream])
 
     def _next_number(self) -> int:
-        return max(self._trials, default=-1) + 1
+        return max(max(self._trials, default=-1) + 1, self._reserved)
 
     def _pending_number(self, row: Array) -> int | None:
         for number, trial in sorted(self._trials.items()):
             if trial.status == PENDING and np.array_equal(self._rows[number], row):
                 return number
         return None
+
+    def _task(self, trials: list[Trial]) -> Task:
+        return Task.of(
+            self._matrix([t.number for t in trials]),
+            [t.value for t in trials],
+            [t.cost for t in trials],
+            [t.status for t in trials],
+        )
 
     def _matrix(self, numbers: list[int]) -> Array:
         rows = [self._rows[k] for k in numbers]
@@ -227,13 +247,18 @@ class Optimizer:
             return self._design.make(self.encoder, self._rng(_DESIGN_STREAM))
         return self.encoder.encode(self._design or [])
 
-    def _choose_design(
-        self, design: Design | str | int | Sequence[Mapping[str, Any]] | None
-    ) -> Design | list[dict[str, Any]] | None:
+    def _choose_design(self, design: Any) -> Design | list[dict[str, Any]] | None:
         if design is None:
             return self._strategy.design
+        if is_number(design, Integral):
+            design = int(design)
         if isinstance(design, Design | str | int):
             return Design.parse(design, self._strategy.design)
+        if isinstance(design, Mapping) or not isinstance(design, Sequence):
+            raise OptionError(
+                "a design is a name, a size or a list of configurations, "
+                f"not a {type(design).__name__}"
+            )
         configurations = [dict(configuration) for configuration in design]
         self.encoder.encode(configurations)  # a wrong one is reported now, not at trial k
         return configurations
@@ -243,6 +268,6 @@ def check_seed(seed: int | None) -> int:
     """The seed itself, or a fresh one for None."""
     if seed is None:
         return int(np.random.SeedSequence().entropy) % 2**32  # type: ignore[arg-type]
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    if not is_number(seed, Integral) or seed < 0:
         raise OptionError(f"a seed is a non-negative integer or None, not {seed!r}")
     return int(seed)

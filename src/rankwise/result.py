@@ -84,7 +84,10 @@ class Result:
         frame.insert(3, "best_value", running.ffill())
         names = dict.fromkeys(name for t in self.trials for name in t.configuration)
         for name in names:
-            frame[f"params_{name}"] = [t.configuration.get(name) for t in self.trials]
+            values = [t.configuration.get(name) for t in self.trials]
+            whole = all(type(v) is int or v is None for v in values) and None in values
+            # An integer that is missing somewhere would otherwise become a float everywhere.
+            frame[f"params_{name}"] = pd.array(values, dtype="Int64") if whole else values
         return frame
 
     def top(self, n: int = 5) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, NoReturn
 
 import ConfigSpace
@@ -10,7 +11,7 @@ from ConfigSpace import ConfigurationSpace
 from ConfigSpace.exceptions import CyclicDependancyError
 from ConfigSpace.hyperparameters import Hyperparameter
 
-from rankwise.errors import SpaceError
+from rankwise.errors import SpaceError, is_number
 
 _COMPARISONS: dict[str, Any] = {
     "==": ConfigSpace.EqualsCondition,
@@ -18,7 +19,6 @@ _COMPARISONS: dict[str, Any] = {
     "<": ConfigSpace.LessThanCondition,
     ">": ConfigSpace.GreaterThanCondition,
 }
-_FLAGS = ("log", "ordered")
 
 
 def make_space(
@@ -119,8 +119,7 @@ def _hyperparameter(name: str, spec: Any, defaults: Mapping[str, Any]) -> Hyperp
 
 def _number(name: str, spec: tuple[Any, ...], default: Any) -> Hyperparameter[Any, Any]:
     bounds, flags = spec[:2], spec[2:]
-    numbers = [isinstance(b, int | float) and not isinstance(b, bool) for b in bounds]
-    if len(bounds) != 2 or not all(numbers) or any(f not in _FLAGS[:1] for f in flags):
+    if len(bounds) != 2 or not all(map(is_number, bounds)) or flags not in ((), ("log",)):
         raise SpaceError(
             f'{name!r}: a range is (low, high) or (low, high, "log"), not {spec!r}; '
             "choices are a list"
@@ -132,10 +131,10 @@ def _number(name: str, spec: tuple[Any, ...], default: Any) -> Hyperparameter[An
         raise SpaceError(f"{name!r}: a logarithmic range must start above 0, not at {low}")
     if flags and low < 1e-12:
         raise SpaceError(f"{name!r}: ConfigSpace keeps 13 decimals; start above 1e-12, not {low}")
-    kind = ConfigSpace.Integer if all(isinstance(b, int) for b in bounds) else ConfigSpace.Float
-    hyperparameter: Hyperparameter[Any, Any] = kind(
-        name, (low, high), log=bool(flags), default=default
-    )
+    whole = all(is_number(b, Integral) for b in bounds)
+    kind: Any = ConfigSpace.Integer if whole else ConfigSpace.Float
+    ends = tuple(map(int if whole else float, (low, high)))
+    hyperparameter: Hyperparameter[Any, Any] = kind(name, ends, log=bool(flags), default=default)
     return hyperparameter
 
 

@@ -27,7 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rankwise.errors import ConfigurationError, StorageError, StudyMismatchError
 from rankwise.optimizer import PENDING, Trial
-from rankwise.parameters import Choice, Number, Parameter
+from rankwise.parameters import Choice, Number, Parameter, stable_name
 from rankwise.space import Encoder
 from rankwise.task import FAILED, INVALID, OK
 
@@ -66,6 +66,7 @@ class StudyLog:
         self._encoder = encoder
         self._backlog: dict[int, Trial] = {}
         self._open: dict[int, optuna.Trial] = {}
+        self.size = 0  # the number of trials in the study, ours or not
         self._sign = 1.0 if direction == "minimize" else -1.0
         self._warned = False
         with _quiet(), _storage_errors(storage, "open"):
@@ -78,17 +79,22 @@ class StudyLog:
         with _storage_errors(storage, "read"):
             stored = self.study.get_trials(deepcopy=False)
             attributes = self.study.user_attrs
-            direction_stored = self.study.direction.name.lower()
+            directions = [d.name.lower() for d in self.study.directions]
         if stored or attributes:
-            self._check(direction, direction_stored, attributes)
+            self._check(direction, directions, attributes)
         if _key("fingerprint") not in attributes:
             self.note("fingerprint", encoder.fingerprint)
             self.note("space", encoder.description)
-        self._stored = [self._restore(trial) for trial in stored]
+        self.size = len(stored)
+        self._stored = [self._restore(trial) for trial in stored if _has_configuration(trial)]
 
     @property
     def stored(self) -> list[Trial]:
-        """The trials that the study held when it was opened; running ones are pending."""
+        """The trials that the study held when it was opened; running ones are pending.
+
+        Trials without a configuration (enqueued ones, or failed before they had one) are left
+        out; their numbers stay taken.
+        """
         return self._stored
 
     @property
@@ -110,12 +116,14 @@ class StudyLog:
         if trial.number in self._open:
             return  # it was begun before the run was interrupted
         self.flush()
-        if self._backlog:
-            return
+        if trial.number != self.size:
+            return  # an earlier one could not be written: numbers must stay Optuna's numbers
         with self._kept_on_failure():
             self.study.add_trial(self._frozen(trial))
+            self.size += 1
             running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-            self._open[trial.number] = optuna.Trial(self.study, running[-1]._trial_id)
+            [added] = [t for t in running if t.number == trial.number]
+            self._open[trial.number] = optuna.Trial(self.study, added._trial_id)
 
     def finish(self, trial: Trial) -> None:
         """Record what came of a trial."""
@@ -125,6 +133,8 @@ class StudyLog:
     def flush(self) -> None:
         """Write what could not be written before, in order."""
         for number in sorted(self._backlog):
+            if number not in self._open and number != self.size:
+                return  # an earlier one is still being evaluated
             with self._kept_on_failure():
                 self._write(self._backlog[number])
                 del self._backlog[number]
@@ -135,6 +145,7 @@ class StudyLog:
         running = self._open.get(trial.number)
         if running is None:
             self.study.add_trial(self._frozen(trial))
+            self.size += 1
             return
         for key, value in _attributes(trial).items():
             running.set_user_attr(key, value)
@@ -204,17 +215,19 @@ class StudyLog:
             return trial
         if math.isnan(trial.cost) and stored.duration is not None:
             trial = replace(trial, cost=stored.duration.total_seconds())
+        if stored.state == TrialState.PRUNED:
+            return replace(trial, status=FAILED, error="pruned")
         if stored.value is None:
             return replace(trial, status=str(attributes.get(_key("status"), FAILED)))
         finite = math.isfinite(stored.value)
         value = self._sign * stored.value if finite else math.nan
         return replace(trial, status=OK if finite else INVALID, value=value)
 
-    def _check(self, direction: str, stored: str, attributes: Mapping[str, Any]) -> None:
+    def _check(self, direction: str, stored: list[str], attributes: Mapping[str, Any]) -> None:
         name = self.study.study_name
-        if stored != direction:
+        if stored != [direction]:
             raise StudyMismatchError(
-                f"study {name!r} is to {stored}, not to {direction}; "
+                f"study {name!r} is to {' and '.join(stored)}, not to {direction}; "
                 "use the other direction or another name"
             )
         fingerprint = attributes.get(_key("fingerprint"))
@@ -223,6 +236,10 @@ class StudyLog:
             raise StudyMismatchError(
                 f"study {name!r} has another space ({difference}); use that space or another name"
             )
+
+
+def _has_configuration(trial: FrozenTrial) -> bool:
+    return bool(trial.params) or trial.state not in (TrialState.WAITING, TrialState.FAIL)
 
 
 def _difference(stored: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
@@ -256,16 +273,16 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
 
 
 def _to_optuna(parameter: Parameter, value: Any) -> Any:
-    """Optuna stores plain values only; any other choice goes by its repr."""
+    """Optuna stores plain values only; any other choice goes by its name."""
     if isinstance(parameter, Choice) and not isinstance(value, _PRIMITIVE):
-        return repr(value)
+        return stable_name(value)
     return value
 
 
 def _from_optuna(parameter: Parameter, value: Any) -> Any:
     if isinstance(parameter, Choice):
         for choice in parameter.values:
-            if not isinstance(choice, _PRIMITIVE) and repr(choice) == value:
+            if not isinstance(choice, _PRIMITIVE) and stable_name(choice) == value:
                 return choice
     return value
 

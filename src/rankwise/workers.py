@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import concurrent.futures
 import pickle
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 
 import joblib
+from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import BrokenProcessPool
 
-from rankwise.errors import OptionError
+from rankwise.errors import OptionError, is_number
 from rankwise.evaluation import Evaluation, Objective, evaluate, evaluate_numbered, wake
 from rankwise.optimizer import Trial
 from rankwise.task import FAILED, TIMEOUT
@@ -22,8 +24,8 @@ class Evaluator:
         objective: maps a configuration to a number.
         n_jobs: evaluations at the same time; -1 for one per core. More than one run in joblib's
             workers, or wherever `joblib.parallel_config` says (Dask, Ray, ...).
-        timeout: seconds after which an evaluation is stopped; needs worker processes, also for
-            n_jobs=1.
+        timeout: seconds after which an evaluation is stopped; it runs in a worker process on
+            this machine then, also for n_jobs=1.
     """
 
     def __init__(
@@ -31,17 +33,17 @@ class Evaluator:
     ) -> None:
         if not callable(objective):
             raise OptionError(f"the objective must be callable, not {type(objective).__name__}")
-        if n_jobs == 0:
-            raise OptionError("n_jobs must be positive, or -1 for one per core, not 0")
-        if timeout is not None and timeout <= 0:
-            raise OptionError(f"timeout must be positive, not {timeout}")
+        if not is_number(n_jobs, Integral) or n_jobs == 0:
+            raise OptionError(f"n_jobs must be a positive integer, or -1, not {n_jobs!r}")
+        if timeout is not None and not (is_number(timeout) and timeout > 0):
+            raise OptionError(f"timeout must be a positive number of seconds, not {timeout!r}")
         self._objective = objective
-        self.n_jobs: int = joblib.effective_n_jobs(n_jobs)
+        self.n_jobs: int = joblib.effective_n_jobs(int(n_jobs))
         self._timeout = timeout
         self._awake = False
 
     def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Evaluation]]:
-        """Evaluate a batch; yields each trial as it ends."""
+        """Evaluate a batch of at most n_jobs trials; yields each as it ends."""
         if self.n_jobs == 1 and self._timeout is None:
             for trial in trials:
                 yield trial, evaluate(self._objective, trial.configuration)
@@ -50,22 +52,22 @@ class Evaluator:
 
     def _run_in_workers(self, trials: list[Trial]) -> Iterator[tuple[Trial, Evaluation]]:
         waiting = dict(enumerate(trials))
+        results = self._parallel(trials) if self._timeout is None else self._timed(trials)
         try:
-            for index, evaluation in self._parallel(trials):
+            for index, evaluation in results:
                 yield waiting.pop(index), evaluation
             return
-        except (
-            multiprocessing.TimeoutError
-        ):  # joblib has stopped the workers: all that are left took too long
-            assert self._timeout is not None
-            self._awake = False
-            message = f"stopped after {self._timeout:g} s"
-            for trial in waiting.values():
-                yield trial, Evaluation(TIMEOUT, cost=self._timeout, error=message)
+        except concurrent.futures.TimeoutError:
+            self._awake = False  # the workers were stopped
+            late = Evaluation(
+                TIMEOUT,
+                cost=self._timeout or 0.0,
+                error=f"stopped after {self._timeout:g} s",
+                kind=TIMEOUT,
+            )
+            yield from ((trial, late) for trial in waiting.values())
             return
         except (pickle.PicklingError, AttributeError) as error:
-            if len(waiting) < len(trials):
-                raise
             raise OptionError(
                 f"the objective cannot be sent to worker processes ({error}); "
                 "define it at the top of a module, or use n_jobs=1 and no timeout"
@@ -76,19 +78,15 @@ class Evaluator:
         # Which of several killed its worker is not known: each gets a process of its own.
         for trial in waiting.values():
             if len(trials) == 1:
-                yield trial, Evaluation(FAILED, error=died)
+                yield trial, Evaluation(FAILED, error=died, kind="died")
             else:
                 yield from self._run_in_workers([trial])
 
     def _parallel(self, trials: list[Trial]) -> Iterator[tuple[int, Evaluation]]:
-        # One job alone would run in this process, where it can neither be stopped nor survived.
-        n_jobs = max(self.n_jobs, 2)
-        if self._timeout is not None and not self._awake:
-            # Starting workers and importing modules must not count as evaluation.
-            joblib.Parallel(n_jobs)(joblib.delayed(wake)(self._objective) for _ in range(n_jobs))
-            self._awake = True
+        """Through joblib, wherever its configuration says."""
+        # One job alone would run in this process, which might not survive it.
         parallel = joblib.Parallel(
-            n_jobs, timeout=self._timeout, return_as="generator_unordered", batch_size=1
+            max(self.n_jobs, 2), return_as="generator_unordered", batch_size=1
         )
         jobs = (
             joblib.delayed(evaluate_numbered)(index, self._objective, trial.configuration)
@@ -96,3 +94,25 @@ class Evaluator:
         )
         results: Iterator[tuple[int, Evaluation]] = parallel(jobs)
         return results
+
+    def _timed(self, trials: list[Trial]) -> Iterator[tuple[int, Evaluation]]:
+        """In joblib's own processes on this machine, which can be stopped.
+
+        joblib's time limit starts again whenever a job of the batch ends; ours does not.
+        """
+        executor = get_reusable_executor(max_workers=self.n_jobs)
+        if not self._awake:  # starting workers and importing must not count as evaluation
+            concurrent.futures.wait(
+                [executor.submit(wake, self._objective) for _ in range(self.n_jobs)]
+            )
+            self._awake = True
+        futures = [
+            executor.submit(evaluate_numbered, index, self._objective, trial.configuration)
+            for index, trial in enumerate(trials)
+        ]
+        try:
+            for future in concurrent.futures.as_completed(futures, timeout=self._timeout):
+                yield future.result()
+        except concurrent.futures.TimeoutError:
+            executor.shutdown(wait=True, kill_workers=True)
+            raise

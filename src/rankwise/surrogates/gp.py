@@ -67,7 +67,8 @@ class GaussianProcess(Surrogate):
             return self
         y = task.losses
         self._transform = fit_transform(self.transform, y)
-        with one_thread(), warnings.catch_warnings():
+        with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            torch.manual_seed(0)  # a fit that fails is begun again at random
             warnings.simplefilter("ignore")  # BoTorch's advice on scaling: we scaled already
             self._model = self._fit_model(
                 torch.as_tensor(task.X), torch.as_tensor(self._transform(y))[:, None]
