@@ -111,9 +111,7 @@ def test_trials_of_others_that_have_no_loss_are_read_for_what_they_are(url):
 
 
 def test_a_study_of_several_objectives_is_refused(url):
-    study = optuna.create_study(
-        storage=url, study_name="a", directions=["minimize", "maximize"]
-    )
+    study = optuna.create_study(storage=url, study_name="a", directions=["minimize", "maximize"])
     study.optimize(lambda t: (t.suggest_float("x", 0, 1), 1.0), n_trials=1)
     with pytest.raises(StudyMismatchError, match="minimize and maximize"):
         minimize(bowl, SPACE, trials=3, storage=url, name="a")

@@ -98,24 +98,28 @@ class RandomForest(Surrogate):
 
 
 def jackknife_variance(predictions: Array, counts: Array) -> Array:
-    """Variance (n,) of a bagged mean by the bias-corrected infinitesimal jackknife.
+    """Variance (n,) of a bagged mean: the mean of two bias-corrected jackknife estimates.
 
     Args:
         predictions: of each tree, (B, n).
         counts: how often each of m training rows is in each tree's bootstrap sample, (B, m).
 
-    The plain estimate (eq. 5) is the sum over training rows of the squared covariance between
-    counts and predictions; with B finite it is too large by m / B times the variance between
-    trees (eq. 7). Where noise makes the corrected estimate negative, the floor is the Monte
-    Carlo variance of the mean itself.
+    The jackknife after bootstrap compares the mean of all trees with that of the trees that never
+    saw a row (eq. 6); the infinitesimal jackknife sums squared covariances between counts and
+    predictions (eq. 5). With B finite both are too large, by (e - 1) m / B and m / B times the
+    variance between trees (eqs. 8 and 7). Corrected, the first still errs upwards and the second
+    downwards: the authors advise their mean. Where noise makes it negative, the floor is the
+    Monte Carlo variance of the mean of B trees.
     """
     B, m = counts.shape
     centred = predictions - predictions.mean(axis=0)
-    covariance = (counts - counts.mean(axis=0)).T @ centred / B
     between = np.mean(centred**2, axis=0)
-    variance = np.sum(covariance**2, axis=0) - m / B * between
-    floor: Array = between / B
-    corrected: Array = np.maximum(variance, floor)
+    covariance = (counts - counts.mean(axis=0)).T @ centred / B
+    infinitesimal = np.sum(covariance**2, axis=0) - m / B * between
+    without = (counts == 0).astype(float)
+    shifts = without.T @ centred / np.maximum(without.sum(axis=0), 1.0)[:, None]
+    after_bootstrap = (m - 1) / m * np.sum(shifts**2, axis=0) - (np.e - 1) * m / B * between
+    corrected: Array = np.maximum((infinitesimal + after_bootstrap) / 2, between / B)
     return corrected
 
 
