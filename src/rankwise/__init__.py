@@ -5,8 +5,9 @@ Public names load on first use, so that importing the package is cheap.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rankwise.lazy import lazy_names
 
 __version__ = "0.1.0"
 
@@ -37,24 +38,25 @@ __all__ = [
     "surrogates",
 ]
 
-_HOME = {
-    "Design": "design",
-    "Encoder": "space",
-    "Optimizer": "optimizer",
-    "Result": "result",
-    "Task": "task",
-    "Trial": "optimizer",
-    "make_space": "shorthand",
-    "minimize": "loop",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"rankwise.{_HOME[name]}"), name)
-    if name in __all__:
-        return importlib.import_module(f"rankwise.{name}")
-    raise AttributeError(f"module 'rankwise' has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Design": "design",
+        "Encoder": "space",
+        "Optimizer": "optimizer",
+        "Result": "result",
+        "Task": "task",
+        "Trial": "optimizer",
+        "acquisition": "acquisition",
+        "design": "design",
+        "errors": "errors",
+        "make_space": "shorthand",
+        "methods": "methods",
+        "minimize": "loop",
+        "proposal": "proposal",
+        "surrogates": "surrogates",
+    },
+)
 
 
 def __dir__() -> list[str]:

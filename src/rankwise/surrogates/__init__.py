@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rankwise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rankwise.surrogates.base import Posterior, Surrogate
@@ -12,15 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GaussianProcess", "Posterior", "RandomForest", "Surrogate"]
 
-_HOME = {
-    "GaussianProcess": "gp",
-    "Posterior": "base",
-    "RandomForest": "forest",
-    "Surrogate": "base",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"rankwise.surrogates.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'rankwise.surrogates' has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "GaussianProcess": "gp",
+        "Posterior": "base",
+        "RandomForest": "forest",
+        "Surrogate": "base",
+    },
+)
