@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,6 +185,41 @@ def test_ctrl_c_returns_what_was_found():
     result = minimize(interrupted, SPACE, trials=30, method="random", seed=0)
     assert result.stopped == "interrupted"
     assert configurations(result) == calls[:4]
+
+
+INTERRUPTED = """
+import signal, sys
+sys.path.insert(0, sys.argv[1])
+from objectives import which_process
+from rankwise import minimize
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def ready(trial, result):
+    print("ready", flush=True)
+
+result = minimize(which_process, {"x": (0.0, 1.0)}, trials=500, n_jobs=2, method="random", seed=0,
+                  timeout=float(sys.argv[2]) or None, callbacks=ready)
+print(result.stopped, len(result.trials))
+"""
+
+
+@pytest.mark.parametrize("timeout", ["0", "30"])
+def test_ctrl_c_ends_a_run_with_workers(timeout):
+    """As a terminal does it: the signal goes to the workers too."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(Path(__file__).parent), timeout],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    stopped, trials = out.splitlines()[-1].split()
+    assert process.returncode == 0
+    assert stopped == "interrupted"
+    assert 1 <= int(trials) < 500
 
 
 def test_callbacks_see_each_trial_and_may_stop_the_run():
