@@ -53,6 +53,15 @@ def test_the_page_on_spaces(capsys):
     assert session["encoder"].activity
 
 
+def test_the_page_on_methods(capsys):
+    session: dict = {}
+    for block in BLOCK.findall((ROOT / "docs" / "methods.md").read_text(encoding="utf-8")):
+        exec(block, session)
+    shown = capsys.readouterr().out
+    assert "'kind': 'a'" in shown
+    assert "Did you mean 'mbo'?" in shown
+
+
 def test_every_method_is_in_the_table_of_methods():
     text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     for name in rankwise.methods.available():
