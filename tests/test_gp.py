@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from rankwise.surrogates.gp import GaussianProcess, one_thread
+from rankwise.surrogates.gp import GaussianProcess
+from rankwise.surrogates.threads import one_thread
 from rankwise.task import Task
 
 

@@ -12,14 +12,14 @@ from rankwise.lazy import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rankwise import acquisition, design, errors, methods, proposal, surrogates
+    from rankwise import acquisition, design, errors, losses, methods, proposal, surrogates
     from rankwise.design import Design
     from rankwise.loop import minimize
     from rankwise.optimizer import Optimizer, Trial
     from rankwise.result import Result
     from rankwise.shorthand import make_space
     from rankwise.space import Encoder
-    from rankwise.task import Task
+    from rankwise.task import Task, TaskSet
 
 __all__ = [
     "Design",
@@ -27,10 +27,12 @@ __all__ = [
     "Optimizer",
     "Result",
     "Task",
+    "TaskSet",
     "Trial",
     "acquisition",
     "design",
     "errors",
+    "losses",
     "make_space",
     "methods",
     "minimize",
@@ -46,10 +48,12 @@ __getattr__ = lazy_names(
         "Optimizer": "optimizer",
         "Result": "result",
         "Task": "task",
+        "TaskSet": "task",
         "Trial": "optimizer",
         "acquisition": "acquisition",
         "design": "design",
         "errors": "errors",
+        "losses": "losses",
         "make_space": "shorthand",
         "methods": "methods",
         "minimize": "loop",

@@ -51,6 +51,10 @@ class StorageError(RankwiseError, OSError):
     """A storage cannot be opened, read or written."""
 
 
+class ModelFileError(RankwiseError, ValueError):
+    """A file does not hold the model that is asked for, or cannot be written."""
+
+
 class RunWarning(UserWarning):
     """Something in a run went wrong or is not as it was, and the run goes on."""
 

@@ -28,7 +28,7 @@ from rankwise.optimizer import PENDING, Optimizer, Trial
 from rankwise.result import Result
 from rankwise.space import Encoder
 from rankwise.study import StudyLog
-from rankwise.task import OK
+from rankwise.task import OK, Task, TaskSet, as_task_set
 from rankwise.workers import Evaluator
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def minimize(
     target: float | None = None,
     method: str = "mbo",
     design: Design | str | int | Sequence[Mapping[str, Any]] | None = None,
+    tasks: TaskSet | Sequence[Task] = (),
     n_jobs: int = 1,
     seed: int | None = None,
     direction: str = "minimize",
@@ -77,6 +78,7 @@ def minimize(
         method: one of `rankwise.methods.available()`.
         design: what to evaluate first: "lhs", "sobol-2d", "random-10", ..., a size, a list of
             configurations; by default what the method says.
+        tasks: past tasks of the same space, for a method that learns from them.
         n_jobs: evaluations at the same time, in joblib's worker processes. Batches of n_jobs
             are proposed together, so that a run repeats exactly whichever worker is faster.
         seed: of all randomness. The same seed gives the same trials.
@@ -108,15 +110,21 @@ def minimize(
     evaluator = Evaluator(objective, n_jobs, timeout)
     encoder = Encoder(space)
     _check_options(method, options)
+    past = as_task_set(tasks)
+    learning = {"progress": progress} if methods.get(method).transfer else {}
     # A wrong option, design or seed is found here, before a study is created.
-    checked = Optimizer(encoder, method=method, design=design, seed=seed, **options)
+    checked = Optimizer(
+        encoder, method=method, design=design, tasks=past, seed=seed, **learning, **options
+    )
     log = StudyLog(encoder, storage=storage, name=name, direction=direction)
     seed = _settle(log, "seed", seed, checked.seed)
     _settle(log, "method", method, method)
     _settle(log, "n_jobs", evaluator.n_jobs, evaluator.n_jobs)
     _settle(log, "options", {key: repr(value) for key, value in options.items()})
     design = _settle(log, "design", _plain_design(design))
-    optimizer = Optimizer(encoder, method=method, design=design, seed=seed, **options)
+    if len(past):
+        _settle(log, "past tasks", past.digest)
+    optimizer = checked.restarted(design=design, seed=seed)
     run = _Run(optimizer, evaluator, log, direction, target, watchers)
     with _display(progress, trials, seconds, direction) as display:
         run.callbacks.append(display)

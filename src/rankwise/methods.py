@@ -7,18 +7,21 @@ method's options; a wrong one is answered with the list of the right ones.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise.errors import OptionError, UnknownNameError, check_count, check_name
+from rankwise.task import Task, TaskSet, as_task_set
 
 if TYPE_CHECKING:
     from rankwise.acquisition import Acquisition
     from rankwise.space import Encoder, Layout
     from rankwise.strategy import Strategy
     from rankwise.surrogates.base import Surrogate
+    from rankwise.surrogates.dre import DeepRankingEnsemble
 
 
 @dataclass(frozen=True)
@@ -29,19 +32,34 @@ class Method:
         name: what users write.
         summary: the idea in a line.
         transfer: whether it learns from past tasks.
-        build: makes the strategy for a space; keyword arguments are options.
+        build: makes the strategy for a space, and past tasks if it learns from them; keyword
+            arguments are options.
+        surrogate: the name of a class of `rankwise.surrogates` whose keyword arguments are options
+            too, all but the seed.
     """
 
     name: str
     summary: str
     transfer: bool
     build: Callable[..., Strategy]
+    surrogate: str = ""
 
     @property
     def options(self) -> dict[str, Any]:
         """The options and their defaults."""
-        parameters = inspect.signature(self.build).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        own = _keywords(self.build)
+        if not self.surrogate:
+            return own
+        from rankwise import surrogates
+
+        settings = _keywords(getattr(surrogates, self.surrogate))
+        return {**own, **{name: value for name, value in settings.items() if name != "seed"}}
+
+
+def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
+    """The keyword-only arguments of a function and their defaults."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
 def available() -> list[str]:
@@ -60,17 +78,45 @@ def get(name: str) -> Method:
     return _TABLE[name]
 
 
-def make(name: str, encoder: Encoder, **options: Any) -> Strategy:
+def make(
+    name: str, encoder: Encoder, tasks: TaskSet | Sequence[Task] = (), **options: Any
+) -> Strategy:
     """The strategy of a method for a space, with options.
+
+    Args:
+        name: of the method.
+        encoder: of the space.
+        tasks: past tasks of the space to learn from, encoded; a plain sequence is split into
+            those to learn from and those for validation.
+        **options: of the method.
 
     Raises:
         UnknownNameError: the method or an option does not exist.
+        OptionError: the method cannot learn from past tasks, or they are of another space.
     """
     method = get(name)
     for option in options:
         if option not in method.options:
             raise UnknownNameError(f"option of method {name!r}", option, method.options)
-    return method.build(encoder, **options)
+    if not method.transfer:
+        if len(tasks):
+            able = ", ".join(m.name for m in _TABLE.values() if m.transfer)
+            raise OptionError(f"method {name!r} cannot learn from past tasks; these can: {able}")
+        return method.build(encoder, **options)
+    return method.build(encoder, _checked_tasks(encoder, tasks), **options)
+
+
+def _checked_tasks(encoder: Encoder, tasks: TaskSet | Sequence[Task]) -> TaskSet:
+    past = as_task_set(tasks)
+    if past.fingerprint not in ("", encoder.fingerprint):
+        raise OptionError("the past tasks are of another search space than the study")
+    for task in (*past.tasks, *past.validation):
+        if task.X.shape[1] != encoder.n_columns:
+            raise OptionError(
+                f"past task {task.name!r} has {task.X.shape[1]} columns and the space has "
+                f"{encoder.n_columns}; encode its configurations with Encoder(space).encode"
+            )
+    return past if past.validation else past.split()
 
 
 # ---------------------------------------------------------------------- builders
@@ -135,18 +181,78 @@ def _suits_kriging(encoder: Encoder) -> bool:
     return not encoder.conditional and 2 * encoder.n_numbers >= encoder.n_tuned
 
 
+def _dre(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    model: str | Path | None = None,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "min",
+    checkpoint: str | Path | None = None,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Strategy:
+    from rankwise.surrogates.dre import DeepRankingEnsemble
+
+    if model is not None and len(past):
+        raise OptionError("give past tasks to learn from or a model that has learnt, not both")
+    if model is not None:
+        ensemble = DeepRankingEnsemble.load(model, fingerprint=encoder.fingerprint, **settings)
+    else:
+        ensemble = DeepRankingEnsemble(**settings)
+        ensemble.meta_fit(past.tasks, past.validation, checkpoint=checkpoint, progress=progress)
+    return _ranked(encoder, ensemble, acquisition, liar)
+
+
+def _dre_ri(
+    encoder: Encoder,
+    *,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "min",
+    **settings: Any,
+) -> Strategy:
+    from rankwise.surrogates.dre import DeepRankingEnsemble
+
+    return _ranked(encoder, DeepRankingEnsemble(**settings), acquisition, liar)
+
+
+def _ranked(
+    encoder: Encoder, ensemble: DeepRankingEnsemble, acquisition: str | Acquisition, liar: str
+) -> Strategy:
+    return _model_based(
+        encoder,
+        ensemble.with_seed,
+        acquisition,
+        liar,
+        informed=ensemble.meta_learned,
+        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+    )
+
+
 def _model_based(
     encoder: Encoder,
     make_surrogate: Callable[[int], Surrogate],
     acquisition: str | Acquisition,
     liar: str,
+    *,
+    informed: bool = False,
+    make_cost_surrogate: Callable[[int], Surrogate] | None = None,
 ) -> Strategy:
     from rankwise.acquisition import make_acquisition
     from rankwise.design import Design
     from rankwise.strategy import ModelStrategy
 
-    design = Design("lhs", "2d")  # 4d leaves too little of a budget of 60: docs/benchmarks.md
-    return ModelStrategy(encoder, design, make_surrogate, make_acquisition(acquisition), liar=liar)
+    # 4d leaves too little of a budget of 60: docs/benchmarks.md. Who knows needs none.
+    design = None if informed else Design("lhs", "2d")
+    return ModelStrategy(
+        encoder,
+        design,
+        make_surrogate,
+        make_acquisition(acquisition),
+        liar=liar,
+        informed=informed,
+        make_cost_surrogate=make_cost_surrogate,
+    )
 
 
 def _make_gp(transform: str, noise_floor: float, seed: int) -> Surrogate:
@@ -161,6 +267,7 @@ def _make_forest(layout: Layout, trees: int, min_leaf: int, seed: int) -> Surrog
     return RandomForest(layout, trees=trees, min_leaf=min_leaf, seed=seed)
 
 
+_DRE = "DeepRankingEnsemble"
 _TABLE: dict[str, Method] = {
     method.name: method
     for method in (
@@ -171,5 +278,7 @@ _TABLE: dict[str, Method] = {
         Method(
             "mbo", "Kriging on mostly numeric spaces, a forest on conditional ones", False, _mbo
         ),
+        Method("dre", "Deep Ranking Ensemble, meta-learned on past tasks", True, _dre, _DRE),
+        Method("dre-ri", "Deep Ranking Ensemble from random weights", False, _dre_ri, _DRE),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +12,14 @@ from typing import Any
 
 import numpy as np
 from ConfigSpace import ConfigurationSpace
+from typing_extensions import Self
 
 from rankwise import methods
 from rankwise.design import Design
 from rankwise.errors import OptionError, SpaceExhausted, check_name, is_number
 from rankwise.proposal import Seen
 from rankwise.space import Encoder
-from rankwise.task import INVALID, OK, STATUSES, Task
+from rankwise.task import INVALID, OK, STATUSES, Task, TaskSet
 from rankwise.types import Array, Configuration
 
 PENDING = "pending"
@@ -59,6 +61,7 @@ class Optimizer:
         method: a name of `rankwise.methods.available()`.
         design: what to evaluate first instead of the method's own design: a `Design`, a text
             such as "lhs", "sobol-2d" or "random-10", a size, or a list of configurations.
+        tasks: past tasks of the same space, for a method that learns from them.
         seed: of all randomness; None draws one (see `seed`).
         **options: of the method.
 
@@ -75,14 +78,31 @@ class Optimizer:
         *,
         method: str = "mbo",
         design: Design | str | int | Sequence[Mapping[str, Any]] | None = None,
+        tasks: TaskSet | Sequence[Task] = (),
         seed: int | None = None,
         **options: Any,
     ) -> None:
         self.encoder = space if isinstance(space, Encoder) else Encoder(space)
         self.method = method
-        self.seed = check_seed(seed)
-        self._strategy = methods.make(method, self.encoder, **options)
+        seed = check_seed(seed)
+        self._strategy = methods.make(method, self.encoder, tasks, **options)
+        self._begin(seed, design)
+
+    def restarted(
+        self,
+        *,
+        design: Design | str | int | Sequence[Mapping[str, Any]] | None = None,
+        seed: int | None = None,
+    ) -> Self:
+        """An optimizer without trials of the same method, which need not learn the past again."""
+        twin = copy.copy(self)
+        twin._begin(check_seed(seed), design)
+        return twin
+
+    def _begin(self, seed: int, design: Any) -> None:
+        self.seed = seed
         self._design = self._choose_design(design)
+        self.__dict__.pop("_design_rows", None)
         self._trials: dict[int, Trial] = {}
         self._rows: dict[int, Array] = {}
         self._reserved = 0

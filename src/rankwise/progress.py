@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -86,6 +88,49 @@ class Display:
         if trial.status != OK:
             text += f" [red]trial {trial.number} {trial.status}[/]"
         self._progress.update(self._bar, completed=completed, best=text, done=n)
+
+
+@contextmanager
+def training_bar(
+    progress: bool | None, steps: int, console: Any = None
+) -> Iterator[Callable[[int, float, float], None] | None]:
+    """A bar for meta-training, as a function of the step, training and validation loss.
+
+    Args:
+        progress: whether to show it; None: if standard error is a terminal.
+        steps: the number to reach.
+        console: a rich console; by default on standard error.
+    """
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("[bold]learning from past tasks"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[losses]}"),
+    )
+    with Progress(*columns, console=console or Console(stderr=True)) as bar:
+        task = bar.add_task("", total=steps, losses="")
+
+        def show(step: int, training: float, validation: float) -> None:
+            text = f"loss {training:.4f}"
+            if not math.isnan(validation):
+                text += f", validation [green]{validation:.4f}[/]"
+            bar.update(task, completed=step, losses=text)
+
+        yield show
 
 
 def make_display(

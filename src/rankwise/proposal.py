@@ -1,15 +1,15 @@
 """Proposals: where is the utility largest?
 
-Three searches for the maximum of a utility over a space: over a finite set of points, by focus
-search (random search that shrinks around its best point, as in mlrMBO), and by local
-search over neighbours. They handle mixed and hierarchical spaces alike, because they only
-ever look at valid configurations.
+Searches for the maximum of a utility over a space: over a finite set of points, by focus search
+(random search that shrinks around its best point, as in mlrMBO), by local search over
+neighbours, and, for utilities that can only be compared within a set, by tournaments. They handle
+mixed and hierarchical spaces alike, because they only ever look at valid configurations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -197,6 +197,59 @@ class LocalSearch:
         return np.concatenate(found), np.concatenate(heights)
 
 
+@dataclass(frozen=True)
+class Tournament:
+    """Search by comparing the points of one set at a time.
+
+    Some utilities mean something only within a set: ranks do. The first set is random, with
+    perturbations of the best configurations evaluated so far; in each further round the winners
+    meet perturbations of themselves, of a scale that halves.
+
+    Attributes:
+        points: in each set.
+        rounds: how many sets.
+        winners: of a set that go on to the next.
+        scale: of the perturbations of the winners of the first set, in units of the cube.
+    """
+
+    points: int = 1000
+    rounds: int = 5
+    winners: int = 50
+    scale: float = 0.1
+
+    def __call__(
+        self, utility: Utility, encoder: Encoder, rng: np.random.Generator, elite: Array
+    ) -> tuple[Array, Array]:
+        """Codes (n, p) and utilities (n,) of the last set.
+
+        Args:
+            utility: to be maximised.
+            encoder: of the space.
+            rng: source of randomness.
+            elite: the best evaluated configurations (k, d).
+        """
+        codes = encoder.sample_codes(self.points, rng)
+        if len(elite):
+            scale = 10.0 ** rng.uniform(-3.0, -0.5, size=self.points // 2)
+            near = self._near(encoder.decode_codes(elite), encoder, rng, scale)
+            codes = np.concatenate([codes[: self.points // 2], near])
+        values = utility(encoder.encode_codes(codes))
+        for k in range(1, self.rounds):
+            best = codes[np.argsort(-values, kind="stable")[: self.winners]]
+            spread = self.scale * 0.5 ** (k - 1) * 10.0 ** rng.uniform(-1.0, 0.5, self.points)
+            codes = np.concatenate([best, self._near(best, encoder, rng, spread)])
+            values = utility(encoder.encode_codes(codes))
+        return codes, values
+
+    def _near(
+        self, codes: Array, encoder: Encoder, rng: np.random.Generator, scale: Array
+    ) -> Array:
+        """As many perturbations of codes (k, p) as there are scales (n,), if all are allowed."""
+        parents = codes[np.arange(len(scale)) % len(codes)]
+        near, _ = perturb(encoder, parents, rng, scale, 1.0 / max(2, encoder.n_tuned))
+        return near
+
+
 def best_of_set(utility: Utility, X: Array, seen: Seen) -> Array:
     """The point (d,) of a finite set X (n, d) with the largest utility, unseen ones only.
 
@@ -232,11 +285,13 @@ class Maximizer:
     """Finds a new configuration of large utility.
 
     A small finite space is looked at whole; a larger one by focus search followed by local
-    search from its best points and from the best configurations evaluated so far.
+    search from its best points and from the best configurations evaluated so far, or, if utilities
+    of two sets cannot be compared, by a tournament.
     """
 
     focus: FocusSearch = FocusSearch()
     local: LocalSearch = LocalSearch()
+    tournament: Tournament = Tournament()
 
     def __call__(
         self,
@@ -246,6 +301,7 @@ class Maximizer:
         seen: Seen,
         elite: Array,
         *,
+        relative: bool = False,
         once: bool = False,
     ) -> Array:
         """The best new point (d,).
@@ -256,13 +312,14 @@ class Maximizer:
             rng: source of randomness.
             seen: what must not be proposed.
             elite: the best evaluated configurations (k, d), from where local search starts too.
+            relative: utilities are comparable within one call of `utility` only.
             once: call `utility` once only, because it draws a new function each time.
         """
         if encoder.points is not None:
             return best_of_set(utility, encoder.points, seen)
-        if once:
-            codes = self._candidates(encoder, rng, elite)
-            values = utility(encoder.encode_codes(codes))
+        if relative or once:
+            tournament = replace(self.tournament, rounds=1) if once else self.tournament
+            codes, values = tournament(utility, encoder, rng, elite)
         else:
             codes, values = self.focus(utility, encoder, rng)
             if len(elite):
@@ -271,15 +328,6 @@ class Maximizer:
                 values = np.concatenate([values, utility(elite)])
             codes, values = self.local(utility, encoder, rng, codes, values)
         return self._best_new(encoder, rng, seen, codes, values)
-
-    def _candidates(self, encoder: Encoder, rng: np.random.Generator, elite: Array) -> Array:
-        codes = encoder.sample_codes(self.focus.points, rng)
-        if not len(elite):
-            return codes
-        rows = np.repeat(encoder.decode_codes(elite), self.local.steps, axis=0)
-        scale = 10.0 ** rng.uniform(-3.0, -0.5, size=len(rows))
-        near, _ = perturb(encoder, rows, rng, scale, 1.0 / max(2, encoder.n_tuned))
-        return np.concatenate([codes, near])
 
     def _best_new(
         self, encoder: Encoder, rng: np.random.Generator, seen: Seen, codes: Array, values: Array

@@ -27,7 +27,7 @@ from rankwise.types import Array
 LIARS = ("min", "mean", "max", "sampled-lambda")
 
 _ELITE = 5  # evaluated configurations from which local search starts
-_RIVALS = 50  # evaluated configurations among which the incumbent is looked for
+_RIVALS = 200  # evaluated configurations among which the incumbent is looked for
 
 
 @dataclass(frozen=True)
@@ -103,25 +103,36 @@ class ModelStrategy(Strategy):
             "min", "mean" or "max" of those seen, or, with "sampled-lambda", nothing: a
             confidence bound with a random lambda (exponential, with the mean of the
             acquisition's) spreads the points.
+        informed: the surrogate knows something before the first evaluation.
+        make_cost_surrogate: makes the model of the logarithm of the seconds, for acquisitions
+            that weigh the cost; by default `make_surrogate`.
     """
 
     make_surrogate: Callable[[int], Surrogate]
     acquisition: Acquisition
     maximizer: Maximizer = field(default_factory=Maximizer)
     liar: str = "min"
+    informed: bool = False
+    make_cost_surrogate: Callable[[int], Surrogate] | None = None
 
     def __post_init__(self) -> None:
         check_name("liar", self.liar, LIARS)
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         seen = Seen(history.X, pending)
-        if len(history) == 0 or self.encoder.n_columns == 0:
+        if self.encoder.n_columns == 0 or not (self.informed or len(history)):
             return random_unseen(self.encoder, seen, rng)
         try:
-            utility = self._utility(history, pending, rng)
+            utility, relative = self._utility(history, pending, rng)
             best = np.argsort(history.losses, kind="stable")[:_ELITE]
             return self.maximizer(
-                utility, self.encoder, rng, seen, history.X[best], once=self.acquisition.random
+                utility,
+                self.encoder,
+                rng,
+                seen,
+                history.X[best],
+                relative=relative,
+                once=self.acquisition.random,
             )
         except SpaceExhausted:
             raise
@@ -134,12 +145,15 @@ class ModelStrategy(Strategy):
             )
             return random_unseen(self.encoder, seen, rng)
 
-    def _utility(self, history: Task, pending: Array, rng: np.random.Generator) -> Utility:
+    def _utility(
+        self, history: Task, pending: Array, rng: np.random.Generator
+    ) -> tuple[Utility, bool]:
+        """The utility, and whether its values depend on the set they are asked for."""
         acquisition, task = self.acquisition, history
         if len(pending) and self.liar == "sampled-lambda":
             mean = getattr(acquisition, "lam", LowerConfidenceBound().lam)
             acquisition = LowerConfidenceBound(float(rng.exponential(mean)))
-        elif len(pending):
+        elif len(pending) and len(history):
             losses = history.losses
             lie = {"min": losses.min(), "mean": losses.mean(), "max": losses.max()}[self.liar]
             task = history.extended(pending, float(lie))
@@ -147,7 +161,8 @@ class ModelStrategy(Strategy):
         surrogate = self.make_surrogate(seed).fit(task)
         cost = None
         if acquisition.needs_cost:
-            cost = CostModel(lambda: self.make_surrogate(seed)).fit(history)
+            make = self.make_cost_surrogate or self.make_surrogate
+            cost = CostModel(lambda: make(seed)).fit(history)
         rivals = history.X[np.argsort(history.losses, kind="stable")[:_RIVALS]]
 
         def utility(X: Array) -> Array:
@@ -159,7 +174,7 @@ class ModelStrategy(Strategy):
                 posterior.std[:n],
                 None if covariance is None else covariance[:n, :n],
             )
-            incumbent = float(np.min(posterior.mean[n:]))
+            incumbent = float(np.min(posterior.mean[n:] if len(rivals) else posterior.mean))
             return acquisition(candidates, incumbent, rng, cost.predict(X) if cost else None)
 
-        return utility
+        return utility, surrogate.relative

@@ -1,14 +1,24 @@
-"""Task: one data set's history of evaluated configurations."""
+"""Task: one data set's history of evaluated configurations; TaskSet: those of one space."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import Self
 
-from rankwise.errors import check_name
+from rankwise.errors import ConfigurationError, OptionError, check_name
 from rankwise.types import Array, Mask
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    from rankwise.result import Result
+    from rankwise.space import Encoder
 
 OK = "ok"
 FAILED = "failed"  # the objective raised
@@ -16,6 +26,7 @@ INVALID = "invalid"  # it returned NaN, an infinity or something that is not a n
 TIMEOUT = "timeout"  # it took too long
 STATUSES = (OK, FAILED, INVALID, TIMEOUT)
 
+_ENOUGH_TO_SPLIT = 5  # tasks
 _MARGIN = 0.1  # how far beyond the worst loss a failure is put, in units of the losses' range
 
 
@@ -89,6 +100,100 @@ class Task:
             self.status + (OK,) * m,
             self.name,
         )
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """Past tasks of one space, from which a study of that space can learn.
+
+    Attributes:
+        tasks: to learn from.
+        validation: tasks that are not learnt from but say how well it goes.
+        fingerprint: of the space; "" if unknown.
+    """
+
+    tasks: tuple[Task, ...]
+    validation: tuple[Task, ...] = ()
+    fingerprint: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        space: ConfigurationSpace | Mapping[str, Any] | Encoder,
+        studies: Mapping[str, Task | Result | tuple[Sequence[Mapping[str, Any]], Sequence[float]]],
+    ) -> Self:
+        """Encode studies.
+
+        Args:
+            space: that they share: a ConfigSpace space, the dict shorthand, or an encoder.
+            studies: by name: a result of `rankwise.minimize`, a pair of configurations and losses
+                (smaller is better, NaN for a failure), or a task that is encoded already.
+
+        Raises:
+            ConfigurationError: a configuration does not belong to the space; the message names
+                the study.
+        """
+        from rankwise.space import Encoder
+
+        encoder = space if isinstance(space, Encoder) else Encoder(space)
+        tasks = tuple(_task(encoder, name, study) for name, study in studies.items())
+        return cls(tasks, (), encoder.fingerprint)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def split(self, share: float = 0.2, seed: int = 0) -> TaskSet:
+        """Set a part of the tasks aside for validation: none of fewer than five.
+
+        Args:
+            share: of the tasks, rounded up.
+            seed: of the choice.
+        """
+        if not 0 <= share < 1:
+            raise OptionError(f"the share of validation tasks is in [0, 1), not {share!r}")
+        everything = self.tasks + self.validation
+        if len(everything) < _ENOUGH_TO_SPLIT:
+            return replace(self, tasks=everything, validation=())
+        order = np.random.default_rng(seed).permutation(len(everything))
+        n = int(np.ceil(share * len(everything)))
+        chosen = set(order[:n].tolist())
+        parts: tuple[list[Task], list[Task]] = ([], [])
+        for k, task in enumerate(everything):
+            parts[k in chosen].append(task)
+        return replace(self, tasks=tuple(parts[0]), validation=tuple(parts[1]))
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all numbers in it: two sets with the same one teach the same."""
+        digest = hashlib.sha256(self.fingerprint.encode())
+        for part in (self.tasks, self.validation):
+            digest.update(len(part).to_bytes(8, "big"))
+            for task in part:
+                digest.update(task.X.tobytes() + task.losses.tobytes())
+        return digest.hexdigest()
+
+
+def _task(encoder: Encoder, name: str, study: Any) -> Task:
+    if isinstance(study, Task):
+        if study.X.shape[1] != encoder.n_columns:
+            raise ConfigurationError(
+                f"task {name!r} has {study.X.shape[1]} columns, not the {encoder.n_columns} of "
+                "the space: encode it with Encoder(space).encode"
+            )
+        return replace(study, name=name)
+    if hasattr(study, "trials"):  # a result; importing its class would be a circle
+        sign = 1.0 if study.direction == "minimize" else -1.0
+        study = ([t.configuration for t in study.trials], [sign * t.value for t in study.trials])
+    configurations, losses = study
+    try:
+        return Task.of(encoder.encode(list(configurations)), losses, name=name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"study {name!r}: {error}") from error
+
+
+def as_task_set(tasks: TaskSet | Iterable[Task]) -> TaskSet:
+    """Tasks as a set; a plain sequence of them is of an unknown space."""
+    return tasks if isinstance(tasks, TaskSet) else TaskSet(tuple(tasks))
 
 
 def impute(y: Array) -> Array:

@@ -9,5 +9,6 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Counts: TypeAlias = npt.NDArray[np.int64]
 Configuration: TypeAlias = dict[str, Any]
 """One point of a space: the active hyperparameters and their values, as plain Python objects."""

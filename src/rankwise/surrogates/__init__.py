@@ -8,14 +8,16 @@ from rankwise.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rankwise.surrogates.base import Posterior, Surrogate
+    from rankwise.surrogates.dre import DeepRankingEnsemble
     from rankwise.surrogates.forest import RandomForest
     from rankwise.surrogates.gp import GaussianProcess
 
-__all__ = ["GaussianProcess", "Posterior", "RandomForest", "Surrogate"]
+__all__ = ["DeepRankingEnsemble", "GaussianProcess", "Posterior", "RandomForest", "Surrogate"]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "DeepRankingEnsemble": "dre",
         "GaussianProcess": "gp",
         "Posterior": "base",
         "RandomForest": "forest",

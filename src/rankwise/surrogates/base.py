@@ -43,6 +43,10 @@ class Surrogate(ABC):
     A surrogate knows nothing of spaces, storages or acquisitions: matrices in, numbers out.
     """
 
+    relative = False
+    """Whether what is predicted of a point depends on the others that are asked about with it,
+    as ranks do. Predictions of two calls cannot be compared then."""
+
     def meta_fit(self, tasks: Sequence[Task], validation: Sequence[Task] = ()) -> Self:
         """Learn from past tasks. A surrogate without transfer has nothing to do."""
         return self

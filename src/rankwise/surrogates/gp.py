@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from typing_extensions import Self
 
 from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.surrogates.threads import one_thread
 from rankwise.task import Task
 from rankwise.transforms import Transform, fit_transform
 from rankwise.types import Array
@@ -28,17 +27,6 @@ from rankwise.types import Array
 # The search for hyperparameters ends where the likelihood is flat: length-scales of columns that
 # do not matter would otherwise wander on for hundreds of steps without changing a prediction.
 _SEARCH = {"maxiter": 100, "ftol": 1e-6, "gtol": 1e-4}
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on one thread: its matrices are small here and other cores are busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class GaussianProcess(Surrogate):

@@ -1,0 +1,288 @@
+"""Deep Ranking Ensembles: an ensemble of scorers that learns to rank.
+
+Khazi, Pineda Arango, Grabocka: "Deep Ranking Ensembles for Hyperparameter Optimization", ICLR
+2023; "paper" below.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import rankdata
+from typing_extensions import Self
+
+from rankwise.errors import ModelFileError, OptionError, check_count
+from rankwise.losses import make_loss
+from rankwise.progress import training_bar
+from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.surrogates.files import read_model, write_model
+from rankwise.surrogates.meta import MetaLearner, MetaTraining, Record
+from rankwise.surrogates.nets import Architecture, Buffers, DeepSet, Scorers
+from rankwise.surrogates.threads import one_thread
+from rankwise.surrogates.tuning import Observations, Tuning, fine_tune
+from rankwise.task import Task
+from rankwise.types import Array
+
+_KIND = "deep ranking ensemble"
+_AT_ONCE = 1000  # configurations that are scored together: all members' activations fit a cache
+_PAPER_EPOCHS = 1000
+
+
+class DeepRankingEnsemble(Surrogate):
+    """M neural scorers, trained to put configurations in the right order.
+
+    Each scorer gives a configuration a score; what is predicted is the mean and the spread, over
+    the scorers, of its rank among the configurations that are asked about together. A Deep Set
+    tells the scorers what the evaluations so far look like. Past tasks teach the ensemble what to
+    expect (`meta_fit`); the evaluations of the task itself are learnt, from these weights anew
+    each time, by `fit`. Without past tasks the weights to start from are random: DRE-RI.
+
+    Args:
+        members: M, the number of scorers.
+        layers: hidden layers of a scorer.
+        width: of each hidden layer.
+        context: numbers by which the Deep Set describes the evaluations; 0: no Deep Set.
+        loss: a name of `rankwise.losses.LOSSES`.
+        weighting: of the positions in a list, for "listmle".
+        limit: of the range of the scores within the loss; None: no limit.
+        epochs: of fine-tuning; the paper's number is 1000.
+        rate: learning rate of fine-tuning.
+        random_rate: that of training from random weights.
+        patience: fine-tuning ends when the best observations are in order for so many epochs;
+            0: never before `epochs`.
+        support: the part of the observations that the Deep Set sees in each epoch of
+            fine-tuning; 0: it sees all of them.
+        fine_tune: whether the weights learn the observations at all; without, they
+            reach the scorers through the Deep Set alone.
+        training: how past tasks are learnt.
+        seed: of all randomness.
+    """
+
+    relative = True
+
+    def __init__(
+        self,
+        *,
+        members: int = 10,
+        layers: int = 4,
+        width: int = 32,
+        context: int = 16,
+        loss: str = "listmle",
+        weighting: str = "inverse-log",
+        limit: float | None = 10.0,
+        epochs: int = _PAPER_EPOCHS,
+        rate: float = 1e-3,
+        random_rate: float = 0.02,
+        patience: int = 0,
+        support: float = 0.2,
+        fine_tune: bool = True,
+        training: MetaTraining | None = None,
+        seed: int = 0,
+    ) -> None:
+        counts = {"members": members, "layers": layers, "width": width, "epochs": epochs}
+        for name, value in counts.items():
+            check_count(name, value)
+        if not 0 <= support < 1:
+            raise OptionError(f"support must be at least 0 and below 1, not {support!r}")
+        self.members, self.layers, self.width, self.context = members, layers, width, context
+        self.loss, self.weighting, self.limit = loss, weighting, limit
+        self._loss = make_loss(loss, weighting=weighting, limit=limit)
+        self.epochs, self.rate, self.random_rate = epochs, rate, random_rate
+        self.patience, self.support, self.fine_tune = patience, support, fine_tune
+        self.training = training or MetaTraining()
+        self.seed = seed
+        self.record: Record | None = None
+        self.epochs_ = 0
+        self._start: torch.Tensor | None = None  # meta-learned weights
+        self._architecture: Architecture | None = None
+
+    @property
+    def meta_learned(self) -> bool:
+        """Whether past tasks were learnt."""
+        return self._start is not None
+
+    def with_seed(self, seed: int) -> Self:
+        """The same ensemble, meta-learned weights included, with other random numbers."""
+        twin = copy.copy(self)
+        twin.seed = seed
+        return twin
+
+    # ------------------------------------------------------------------ learning
+
+    def meta_fit(
+        self,
+        tasks: Sequence[Task],
+        validation: Sequence[Task] = (),
+        *,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+    ) -> Self:
+        """Learn from past tasks; without any that has an order, nothing happens.
+
+        Args:
+            tasks: to learn from.
+            validation: other tasks, which say when to stop.
+            checkpoint: a file for going on after an interruption; removed at the end.
+            progress: show a bar; by default if standard error is a terminal.
+        """
+        columns = {t.X.shape[1] for t in [*tasks, *validation]}
+        if len(columns) > 1:
+            raise OptionError(
+                f"tasks of one space have configurations of one width, not {sorted(columns)}"
+            )
+        if not tasks:
+            return self
+        self._architecture = self._shape(columns.pop())
+        learner = MetaLearner(
+            self._architecture, self._loss, tasks, validation, self.training, self.seed
+        )
+        if not len(learner.corpus):
+            return self
+        with one_thread(), training_bar(progress, self.training.steps) as bar:
+            self._start = learner.run(checkpoint, bar)
+        self.record = learner.record
+        return self
+
+    def fit(self, task: Task) -> Self:
+        if task.X.shape[1] == 0:
+            raise OptionError("there is nothing to rank in a space without columns")
+        architecture = self._architecture or self._shape(task.X.shape[1])
+        if architecture.columns != task.X.shape[1]:
+            raise OptionError(
+                f"the ensemble was meta-learned on configurations of {architecture.columns} "
+                f"columns and the task has {task.X.shape[1]}"
+            )
+        generator = torch.Generator().manual_seed(self.seed)
+        start = architecture.initial(generator) if self._start is None else self._start
+        self._weights, self.epochs_ = start, 0
+        with one_thread():
+            observations = Observations.of(task.X, task.losses, self._loss, start.dtype)
+            if self.fine_tune and len(task) > 1 and np.ptp(task.losses) > 0:
+                rate = self.random_rate if self._start is None else self.rate
+                tuning = Tuning(self.epochs, rate, self.support, self.patience)
+                self._weights, self.epochs_ = fine_tune(
+                    architecture, start, observations, self._loss, tuning, generator
+                )
+            self._views = architecture.views(self._weights)
+            self._context = self._describe(architecture, observations)
+        self._architecture = architecture
+        return self
+
+    # ------------------------------------------------------------------ predicting
+
+    def predict(self, X: Array, *, joint: bool = False) -> Posterior:
+        """Mean and standard deviation (n,) of the rank of each of X (n, d) among them all.
+
+        Ranks start from 1, the best. They depend on the set: ask about candidates and
+        observations together to compare them.
+        """
+        ranks = self.ranks(X)
+        mean, deviation = ranks.mean(axis=0), ranks - ranks.mean(axis=0)
+        covariance = deviation.T @ deviation / len(ranks) if joint else None
+        return Posterior(mean, ranks.std(axis=0), covariance)
+
+    def ranks(self, X: Array) -> Array:
+        """Ranks (M, n) of X (n, d) among each other, by each scorer; equal scores share theirs."""
+        ranks: Array = rankdata(-self.scores(X), axis=1)
+        return ranks
+
+    def scores(self, X: Array) -> Array:
+        """Scores (M, n) of X (n, d) by each scorer; higher is better."""
+        architecture = self._architecture
+        assert architecture is not None, "fit first"
+        M = architecture.members
+        columns = torch.as_tensor(np.asarray(X, dtype=np.float32))
+        parts = []
+        with one_thread(), torch.inference_mode():
+            for start in range(0, len(X), _AT_ONCE):
+                part = columns[start : start + _AT_ONCE]
+                buffers = Buffers(architecture, M, 1, len(part))
+                scorers = Scorers(self._views, self._views, slice(None), buffers)
+                parts.append(scorers.forward(part.expand(M, *part.shape), self._context)[:, 0])
+            scores: Array = torch.cat(parts, dim=1).double().numpy()
+        return scores
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | Path, *, fingerprint: str = "") -> None:
+        """Write the meta-learned weights to a file.
+
+        Args:
+            path: of the file, by custom with the ending ".safetensors".
+            fingerprint: of the space (`Encoder.fingerprint`), checked by `load`.
+        """
+        if self._start is None or self._architecture is None or self.record is None:
+            raise OptionError("there is nothing to save: call meta_fit first")
+        record = {
+            "fingerprint": fingerprint,
+            "columns": self._architecture.columns,
+            "settings": self._settings(),
+            "training": asdict(self.training),
+            "record": asdict(self.record),
+        }
+        write_model(path, _KIND, {"weights": self._start}, record)
+
+    @classmethod
+    def load(cls, path: str | Path, *, fingerprint: str = "", **options: Any) -> Self:
+        """The ensemble that `save` wrote.
+
+        Args:
+            path: of the file.
+            fingerprint: of the space it is to be used for; "" does not check.
+            **options: of `DeepRankingEnsemble`, instead of the saved ones, as far as they do
+                not change the shape of the networks.
+
+        Raises:
+            ModelFileError: there is no such file, it is damaged, or it was made for
+                another space or by another version.
+        """
+        tensors, record = read_model(path, _KIND)
+        if fingerprint and record["fingerprint"] != fingerprint:
+            raise ModelFileError(
+                f"{path} was learnt from studies of another search space; learn it again from "
+                "studies of this one"
+            )
+        training = {**record["training"]}
+        known = {f.name for f in fields(MetaTraining)}
+        ensemble = cls(
+            **{**record["settings"], **options},
+            training=MetaTraining(**{k: v for k, v in training.items() if k in known}),
+        )
+        architecture = ensemble._shape(record["columns"])
+        if tensors["weights"].shape != (architecture.size,):
+            raise ModelFileError(
+                f"the networks in {path} have another shape than the options say: "
+                f"{tensors['weights'].numel()} weights, not {architecture.size}"
+            )
+        ensemble._architecture, ensemble._start = architecture, tensors["weights"]
+        ensemble.record = Record(
+            **{**record["record"], "losses": [tuple(row) for row in record["record"]["losses"]]}
+        )
+        return ensemble
+
+    # ------------------------------------------------------------------ helpers
+
+    def _settings(self) -> dict[str, Any]:
+        names = ("members", "layers", "width", "context", "loss", "weighting", "limit", "epochs")
+        more = ("rate", "random_rate", "patience", "support", "fine_tune", "seed")
+        return {name: getattr(self, name) for name in (*names, *more)}
+
+    def _shape(self, columns: int) -> Architecture:
+        return Architecture(columns, self.members, self.layers, self.width, self.context)
+
+    def _describe(self, architecture: Architecture, seen: Observations) -> torch.Tensor | None:
+        """The context (M, 1, c) of all observations, the same for every scorer."""
+        if not architecture.context:
+            return None
+        n = len(seen)
+        items = seen.items[None] if n else torch.zeros(1, 1, architecture.columns + 1)
+        pool = torch.full((1, 1, max(n, 1)), 1.0 / n if n else 0.0)
+        with torch.inference_mode():
+            z = DeepSet(self._views, self._views).forward(items, pool)
+            return z.expand(architecture.members, 1, -1)

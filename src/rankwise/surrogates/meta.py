@@ -1,0 +1,280 @@
+"""Meta-learning: an ensemble of scorers learns from past tasks how to rank."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rankwise.errors import ModelFileError, RunWarning
+from rankwise.losses import RankingLoss
+from rankwise.surrogates.files import read_model, write_model
+from rankwise.surrogates.lists import Batch, Corpus
+from rankwise.surrogates.nets import Adam, Architecture, Buffers, DeepSet, Scorers, cosine
+from rankwise.task import Task
+
+_KIND = "checkpoint of meta-learning"
+_CHUNK = 800  # items whose activations, in all layers, stay in a core's cache
+_SAVE_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class MetaTraining:
+    """How past tasks are learnt.
+
+    Attributes:
+        steps: of Adam, at most.
+        lists: per step and scorer.
+        list_size: evaluations in a list.
+        support: largest support set.
+        rate: first learning rate, annealed along half a cosine.
+        every: steps between two validations.
+        patience: validations without a better loss after which to stop.
+        validation_lists: per validation task.
+    """
+
+    steps: int = 5000
+    lists: int = 16
+    list_size: int = 100
+    support: int = 50
+    rate: float = 1e-3
+    every: int = 100
+    patience: int = 15
+    validation_lists: int = 20
+
+
+@dataclass
+class Record:
+    """What happened in meta-training.
+
+    Attributes:
+        tasks: names of the tasks that were learnt from.
+        validation: names of those that said when to stop.
+        steps: that were made.
+        best_step: whose weights were kept.
+        losses: (step, training loss, validation loss) at every validation; the latter is NaN
+            without validation tasks.
+        stopped: "steps", "patience" or "interrupted".
+    """
+
+    tasks: list[str] = field(default_factory=list)
+    validation: list[str] = field(default_factory=list)
+    steps: int = 0
+    best_step: int = 0
+    losses: list[tuple[int, float, float]] = field(default_factory=list)
+    stopped: str = ""
+
+
+Watch = Callable[[int, float, float], None]
+"""Called at every validation with the step, the training and the validation loss."""
+
+
+class MetaLearner:
+    """Trains the weights of an ensemble on past tasks.
+
+    Everything random depends on the seed and the number of the step, so that training that
+    was interrupted goes on from a checkpoint as if nothing had happened.
+
+    Args:
+        architecture: of the ensemble.
+        loss: to be minimised.
+        tasks: to learn from.
+        validation: tasks on which the weights are chosen; without any, the last ones are kept.
+        training: how.
+        seed: of all randomness.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        loss: RankingLoss,
+        tasks: Sequence[Task],
+        validation: Sequence[Task],
+        training: MetaTraining,
+        seed: int,
+    ) -> None:
+        self._architecture, self._loss, self._training = architecture, loss, training
+        self._seed = seed
+        sizes: dict[str, Any] = {"list_size": training.list_size, "support": training.support}
+        self.corpus = Corpus(tasks, loss, seed=seed, **sizes)
+        self.checks = Corpus(validation, loss, seed=seed, **sizes)
+        self.record = Record(
+            [t.name for t in self.corpus.tasks], [t.name for t in self.checks.tasks]
+        )
+        generator = torch.Generator().manual_seed(seed)
+        self._weights = architecture.initial(generator)
+        self._best, self._best_loss = self._weights.clone(), np.inf
+        self._gradient = torch.zeros_like(self._weights)
+        self._adam = Adam(self._weights, self._gradient)
+        self._checkpoint: Path | None = None
+        self._snapshot: tuple[dict[str, Tensor], dict[str, Any]] | None = None
+
+    def run(self, checkpoint: str | Path | None = None, watch: Watch | None = None) -> Tensor:
+        """The best weights (size,). Ctrl-C ends the training early and keeps them.
+
+        Args:
+            checkpoint: a file that is written now and then and removed at the end; if it is
+                there already, training goes on from it.
+            watch: sees every validation.
+        """
+        if checkpoint is not None:
+            self._checkpoint = Path(checkpoint)
+            if self._checkpoint.exists():
+                self._restore(self._checkpoint)
+        try:
+            with torch.inference_mode():
+                self._train(watch)
+        except KeyboardInterrupt:
+            self.record.stopped = "interrupted"
+            warnings.warn(
+                f"meta-training was interrupted at step {self.record.steps} of "
+                f"{self._training.steps}; the best weights so far are kept",
+                RunWarning,
+                stacklevel=2,
+            )
+        if self._checkpoint is not None:
+            if self.record.stopped == "interrupted":
+                self._save(self._checkpoint)
+            else:
+                self._checkpoint.unlink(missing_ok=True)
+        return (self._best if len(self.record.losses) else self._weights).clone()
+
+    # ------------------------------------------------------------------ training
+
+    def _train(self, watch: Watch | None) -> None:
+        training, record = self._training, self.record
+        checks = self.checks.draw_evenly(training.validation_lists) if len(self.checks) else None
+        saved, mean, count = time.monotonic(), 0.0, 0
+        pass_ = _Pass(self._architecture, self._loss, self._weights, self._gradient)
+        while record.steps < training.steps and not self._out_of_patience():
+            batch = self.corpus.draw(self._architecture.members * training.lists, record.steps)
+            self._gradient.zero_()
+            mean, count = mean + pass_.learn(batch), count + 1
+            self._adam.step(cosine(training.rate, record.steps, training.steps))
+            record.steps += 1
+            if record.steps % training.every and record.steps < training.steps:
+                continue
+            validation = np.nan if checks is None else pass_.measure(checks)
+            record.losses.append((record.steps, mean / count, validation))
+            mean, count = 0.0, 0
+            if checks is None or validation < self._best_loss:
+                self._best.copy_(self._weights)
+                self._best_loss, record.best_step = validation, record.steps
+            if watch is not None:
+                watch(*record.losses[-1])
+            self._take_snapshot()
+            if self._checkpoint is not None and time.monotonic() - saved > _SAVE_SECONDS:
+                self._save(self._checkpoint)
+                saved = time.monotonic()
+        record.stopped = "steps" if record.steps >= training.steps else "patience"
+
+    def _out_of_patience(self) -> bool:
+        waited = self.record.steps - self.record.best_step
+        return bool(len(self.checks)) and waited >= self._training.patience * self._training.every
+
+    # ------------------------------------------------------------------ checkpoints
+
+    @cached_property
+    def _digest(self) -> str:
+        """Of everything that determines the training."""
+        digest = hashlib.sha256()
+        settings = [asdict(self._architecture), asdict(self._training), self._seed]
+        digest.update(json.dumps([*settings, self._loss.description]).encode())
+        for corpus in (self.corpus, self.checks):
+            for task in corpus.tasks:
+                digest.update(task.X.tobytes() + task.losses.tobytes())
+        return digest.hexdigest()
+
+    def _take_snapshot(self) -> None:
+        """Keep the state at the end of a step: an interruption may come in the middle of one."""
+        first, second = self._adam.moments
+        tensors = {"weights": self._weights, "best": self._best, "first": first, "second": second}
+        state = {"digest": self._digest, "best_loss": self._best_loss, **asdict(self.record)}
+        self._snapshot = {name: t.clone() for name, t in tensors.items()}, state
+
+    def _save(self, path: Path) -> None:
+        if self._snapshot is not None:
+            write_model(path, _KIND, *self._snapshot)
+
+    def _restore(self, path: Path) -> None:
+        tensors, state = read_model(path, _KIND)
+        if state.pop("digest") != self._digest:
+            raise ModelFileError(
+                f"the checkpoint {path} belongs to a training with other tasks or settings; "
+                "delete it to start anew, or give another file"
+            )
+        self._weights.copy_(tensors["weights"])
+        self._best.copy_(tensors["best"])
+        self._adam.moments[0].copy_(tensors["first"])
+        self._adam.moments[1].copy_(tensors["second"])
+        self._best_loss = state.pop("best_loss")
+        state["losses"] = [tuple(row) for row in state["losses"]]
+        self.record = Record(**state)
+        self._adam.steps = self.record.steps
+
+
+class _Pass:
+    """Losses of batches of lists and their gradients, in pieces that stay in the cache.
+
+    Members are taken one after the other, and a few lists at a time: all at once, the
+    activations of ten networks would go to memory and back in every layer.
+    """
+
+    def __init__(
+        self, architecture: Architecture, loss: RankingLoss, weights: Tensor, gradient: Tensor
+    ) -> None:
+        self._architecture, self._loss = architecture, loss
+        self._views = architecture.views(weights), architecture.views(gradient)
+        self._buffers: dict[tuple[int, int], Buffers] = {}
+
+    def learn(self, batch: Batch) -> float:
+        """Add the gradient of the mean loss of lists, each scorer having its own; return it."""
+        each = len(batch.X) // self._architecture.members
+        return self._through(batch, [slice(m * each, (m + 1) * each) for m in self._members], True)
+
+    def measure(self, batch: Batch) -> float:
+        """The mean loss of lists that every scorer has to rank."""
+        return self._through(batch, [slice(0, len(batch.X)) for _ in self._members], False)
+
+    @property
+    def _members(self) -> range:
+        return range(self._architecture.members)
+
+    def _through(self, batch: Batch, rows: Sequence[slice], backward: bool) -> float:
+        n = batch.X.shape[1]
+        chunk = max(1, _CHUNK // n)
+        total = 0.0
+        lists: int = sum(part.stop - part.start for part in rows)
+        for member, part in enumerate(rows):
+            for start in range(part.start, part.stop, chunk):
+                piece = batch.part(slice(start, min(start + chunk, part.stop)))
+                total += self._piece(member, piece, lists if backward else 0)
+        return total / lists
+
+    def _piece(self, member: int, batch: Batch, divisor: int) -> float:
+        """The summed mean losses of some lists; adds their gradient over divisor, if not 0."""
+        size, n, d = batch.X.shape
+        buffers = self._buffers.get((size, n))
+        if buffers is None:
+            buffers = self._buffers[size, n] = Buffers(self._architecture, 1, size, n)
+        scorers = Scorers(*self._views, slice(member, member + 1), buffers)
+        deep_set = DeepSet(*self._views) if self._architecture.context else None
+        z = None if deep_set is None else deep_set.forward(batch.items, batch.pool)[None]
+        scores = scorers.forward(batch.X.view(1, size * n, d), z)[0]
+        if divisor:
+            slope = self._loss.gradient(scores, batch.lists)
+            dz = scorers.backward(slope.div_(batch.lists.total.unsqueeze(-1) * divisor))
+            if deep_set is not None and dz is not None:
+                deep_set.backward(dz[0])
+        losses = self._loss.value(scores, batch.lists) / batch.lists.total
+        return float(losses.sum())
