@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid
 
 from rankwise.errors import OptionError, check_name
 
@@ -244,12 +244,16 @@ class RankNet(RankingLoss):
         return better, n * (n - 1) / 2
 
     def _value(self, scores: Tensor, lists: Lists) -> Tensor:
-        gap = scores[..., :, None] - scores[..., None, :]
-        return (self._pairs(lists) * lists.target * softplus(-gap)).sum((-1, -2))
+        wanted = self._pairs(lists) * lists.target
+        return -(wanted * logsigmoid(self._gaps(scores, lists))).sum((-1, -2))
 
     def _gradient(self, scores: Tensor, lists: Lists) -> Tensor:
-        gap = scores[..., :, None] - scores[..., None, :]
-        return (self._pairs(lists) * (torch.sigmoid(gap) - lists.target)).sum(-1)
+        above = torch.sigmoid(self._gaps(scores, lists))
+        return (self._pairs(lists) * (above - lists.target)).sum(-1)
+
+    def _gaps(self, scores: Tensor, lists: Lists) -> Tensor:
+        scores = scores.masked_fill(lists.mask == 0, 0.0)
+        return scores[..., :, None] - scores[..., None, :]
 
     def _pairs(self, lists: Lists) -> Tensor:
         """Ones (..., n, n) for two different items, zero for an item and itself or padding."""
@@ -261,7 +265,7 @@ class _Squared(RankingLoss):
     """Half the squared distance to wanted scores."""
 
     def _value(self, scores: Tensor, lists: Lists) -> Tensor:
-        return 0.5 * (lists.mask * (scores - lists.target).square()).sum(-1)
+        return 0.5 * (scores - lists.target).masked_fill(lists.mask == 0, 0.0).square().sum(-1)
 
     def _gradient(self, scores: Tensor, lists: Lists) -> Tensor:
         return lists.mask * (scores - lists.target)
@@ -297,8 +301,10 @@ def gaussian_nll(
         y: observed (..., n).
         mask: (..., n), false where there is no item.
     """
-    each = 0.5 * (log_variance + (y - mean).square() * torch.exp(-log_variance))
-    return each.sum(-1) if mask is None else each.masked_fill(~mask, 0.0).sum(-1)
+    gap = y - mean
+    if mask is not None:  # before the squares and exponentials, whose overflow would stay
+        gap, log_variance = gap.masked_fill(~mask, 0.0), log_variance.masked_fill(~mask, 0.0)
+    return 0.5 * (log_variance + gap.square() * torch.exp(-log_variance)).sum(-1)
 
 
 # ---------------------------------------------------------------------- the tables
@@ -380,7 +386,9 @@ def _group_mean(values: Tensor, lists: Lists) -> Tensor:
 
 def _standardized(y: Tensor, mask: Tensor) -> Tensor:
     """Losses (..., n) with mean 0 and variance 1 over each list, 0 where padded."""
-    y = y.masked_fill(mask == 0, 0.0)
+    # Distances to the best are exact where all are equal; those to a rounded mean are not.
+    best = y.masked_fill(mask == 0, torch.inf).amin(-1, keepdim=True)
+    y = (y - best).masked_fill(mask == 0, 0.0)
     n = mask.sum(-1, keepdim=True).clamp_min(1.0)
     y = (y - y.sum(-1, keepdim=True) / n) * mask
     scale = (y.square().sum(-1, keepdim=True) / n).sqrt()

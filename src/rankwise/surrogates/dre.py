@@ -113,6 +113,16 @@ class DeepRankingEnsemble(Surrogate):
         twin.seed = seed
         return twin
 
+    def reused(self) -> Self:
+        """A copy that starts from the weights of the last `fit` instead of the meta-learned ones.
+
+        Fine-tuning this way, step after step, counts early observations many times: see
+        docs/ranking.md. It is here to be compared with.
+        """
+        twin = copy.copy(self)
+        twin._start = self._weights
+        return twin
+
     # ------------------------------------------------------------------ learning
 
     def meta_fit(
