@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from mbo import _end_with_parent, markdown, parse_method
+from scipy.spatial import KDTree
 from tables import HPOB, NAMES, SEEDS, Table, load, regret
 
 import rankwise
@@ -107,8 +108,8 @@ class Portfolio(Suggester):
 
     Each one minimises the mean over the train tasks of the normalised regret of the best so
     far. Where the list ends, because no configuration lowers that mean or because it has the
-    length of a run, the choice is random. Configurations that are not in the table of a task
-    tell nothing about it, so the list is of little use where tasks share few of them.
+    length of a run, the choice is random. A configuration that a table does not have is
+    represented by the nearest one that it has.
 
     Args:
         tasks: the train tasks.
@@ -116,31 +117,25 @@ class Portfolio(Suggester):
     """
 
     def __init__(self, tasks: Sequence[Task], length: int) -> None:
-        rows: dict[bytes, int] = {}
-        places = [[rows.setdefault(key, len(rows)) for key in row_keys(t.X)] for t in tasks]
-        regrets = np.ones((len(rows), len(tasks)))
-        for column, (task, place) in enumerate(zip(tasks, places, strict=True)):
+        rows = np.unique(np.concatenate([t.X for t in tasks]), axis=0)
+        regrets = np.empty((len(rows), len(tasks)))
+        for column, task in enumerate(tasks):
+            _, nearest = KDTree(task.X).query(rows)
             span = np.ptp(task.losses) or 1.0
-            regrets[place, column] = (task.losses - task.losses.min()) / span
-        keys, best = list(rows), np.ones(len(tasks))
-        self.keys: list[bytes] = []
+            regrets[:, column] = (task.losses[nearest] - task.losses.min()) / span
+        best, chosen = np.ones(len(tasks)), []
         for _ in range(length):
             means = np.minimum(regrets, best).mean(axis=1)
-            chosen = int(np.argmin(means))
-            if means[chosen] >= best.mean():
+            if means.min() >= best.mean():
                 break
-            best = np.minimum(best, regrets[chosen])
-            self.keys.append(keys[chosen])
+            chosen.append(int(np.argmin(means)))
+            best = np.minimum(best, regrets[chosen[-1]])
+        self.rows = rows[chosen]
 
     def suggest(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
-        places = {key: index for index, key in enumerate(row_keys(pool))}
-        here = (places[key] for key in self.keys if key in places)
-        return next(here, int(rng.integers(len(pool))))
-
-
-def row_keys(X: Array) -> list[bytes]:
-    """Rows (n, d) as something to look up; 0.0 and -0.0 are the same."""
-    return [row.tobytes() for row in X + 0.0]
+        _, nearest = KDTree(np.concatenate([pool, history.X])).query(self.rows)
+        fresh = nearest[nearest < len(pool)]
+        return int(fresh[0]) if len(fresh) else int(rng.integers(len(pool)))
 
 
 class Modelled(Suggester):
@@ -194,11 +189,12 @@ def _gp(table: Table, options: Options, context: Context) -> Suggester:
 def _dre(table: Table, options: Options, context: Context, transfer: bool = True) -> Suggester:
     """The ensemble, meta-trained on the train tasks if `transfer`; validation ones end it.
 
-    Options are those of `DeepRankingEnsemble` and `MetaTraining`, and "acquisition". What was
-    meta-trained is kept, and serves all options that do not change it.
+    Options are those of `DeepRankingEnsemble` and `MetaTraining`, "acquisition", and "reuse":
+    fine-tuning goes on from the weights of the step before. What was meta-trained is kept, and
+    serves all options that do not change it.
     """
     rest = {"seed": context.seed, **options}
-    acquisition = rest.pop("acquisition", "ei")
+    acquisition, reuse = rest.pop("acquisition", "ei"), rest.pop("reuse", False)
     training = {f.name: rest.pop(f.name) for f in fields(MetaTraining) if f.name in rest}
     # The names of two options are taken: fine-tuning has a patience, a rate and a support too.
     for name in ("patience", "rate", "support"):
@@ -216,7 +212,25 @@ def _dre(table: Table, options: Options, context: Context, transfer: bool = True
             past, checks = ([table.tasks[n] for n in s] for s in (table.train, table.validation))
             ensemble.meta_fit(past, checks, progress=False).save(path)
         ensemble = DeepRankingEnsemble.load(path, **rest)
+    if reuse:
+        return Modelled(Reusing(ensemble), acquisition)
     return Modelled(lambda task, seed: ensemble.with_seed(seed).fit(task), acquisition)
+
+
+class Reusing:
+    """Fits an ensemble from the weights it had one evaluation before, if it was asked then."""
+
+    def __init__(self, ensemble: DeepRankingEnsemble) -> None:
+        self._ensemble = ensemble
+        self._last: tuple[bytes, DeepRankingEnsemble] = (b"", ensemble)
+
+    def __call__(self, task: Task, seed: int) -> DeepRankingEnsemble:
+        seen, last = self._last
+        known = bool(seen) and task.X[:-1].tobytes() == seen
+        start = last.reused() if known else self._ensemble
+        fitted = start.with_seed(seed).fit(task)
+        self._last = task.X.tobytes(), fitted
+        return fitted
 
 
 SUGGESTERS: dict[str, Callable[[Table, Options, Context], Suggester]] = {

@@ -66,3 +66,14 @@ def test_every_method_is_in_the_table_of_methods():
     text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     for name in rankwise.methods.available():
         assert f"| `{name}` |" in text
+
+
+def test_the_page_on_ranking(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    session: dict = {}
+    blocks = BLOCK.findall((ROOT / "docs" / "ranking.md").read_text(encoding="utf-8"))
+    for block in blocks:
+        exec(block.replace("steps=300", "steps=100"), session)
+    assert len(blocks) == 2
+    assert (tmp_path / "bowls.safetensors").exists()
+    assert session["result"].best_value < 5.0

@@ -12,14 +12,19 @@ import pickle
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import rankwise
-from rankwise import Encoder, Optimizer, make_space, methods
-from rankwise.errors import OptionError, SpaceExhausted, UnknownNameError
+from rankwise import Encoder, Optimizer, TaskSet, make_space, methods
+from rankwise.errors import ModelFileError, OptionError, SpaceExhausted, UnknownNameError
 from rankwise.proposal import Seen
+from rankwise.surrogates import DeepRankingEnsemble, MetaTraining
+from rankwise.task import Task
 
 SPACE = make_space(
     {
@@ -34,6 +39,11 @@ SPACE = make_space(
 )
 NUMERIC = {"x": (-5.0, 5.0), "n": (1, 100, "log")}
 FINITE = {"a": ["x", "y", "z"], "b": (0, 3)}  # 12 configurations
+SPACES = {"mixed": SPACE, "numeric": NUMERIC, "finite": FINITE}
+SMALL = {"members": 3, "width": 8, "layers": 2, "epochs": 30}
+QUICK = {"dre": SMALL, "dre-ri": SMALL}
+"""Options with which a method is fast enough to be tested often."""
+
 every_method = pytest.mark.parametrize("method", methods.available())
 
 
@@ -50,8 +60,15 @@ def loss(configuration) -> float:
     return (x - 1) ** 2 + 0.1 * len(configuration)
 
 
+def make(method, space, **options):
+    return Optimizer(space, method=method, **QUICK.get(method, {}) | options)
+
+
 def run(method, space, n, value=loss, **options):
-    optimizer = Optimizer(space, method=method, design=5, seed=7, **options)
+    return go_on(make(method, space, **{"design": 5, "seed": 7} | options), n, value)
+
+
+def go_on(optimizer, n, value=loss):
     for _ in range(n):
         [configuration] = optimizer.ask()
         optimizer.tell(configuration, value(configuration), cost=0.5)
@@ -61,15 +78,15 @@ def run(method, space, n, value=loss, **options):
 @every_method
 @pytest.mark.parametrize("space", [SPACE, NUMERIC], ids=["mixed", "numeric"])
 def test_proposes_valid_distinct_configurations(method, space):
-    optimizer = run(method, space, 9)
-    encoder = Encoder(space)
-    rows = encoder.encode([t.configuration for t in optimizer.trials])  # refuses invalid ones
-    assert len(np.unique(rows, axis=0)) == 9
-    assert all(
-        type(v) in (str, int, float, bool)
-        for t in optimizer.trials
-        for v in t.configuration.values()
-    )
+    check_trials(run(method, space, 9), 9)
+
+
+def check_trials(optimizer, n):
+    """There are n trials, valid and all different."""
+    configurations = [t.configuration for t in optimizer.trials]
+    rows = optimizer.encoder.encode(configurations)  # refuses invalid ones
+    assert len(np.unique(rows, axis=0)) == n
+    assert all(type(v) in (str, int, float, bool) for c in configurations for v in c.values())
 
 
 SCRIPT = """
@@ -80,27 +97,36 @@ print(json.dumps([t.configuration for t in run(sys.argv[1], SPACE, 8).trials]))
 """
 
 
-@every_method
-def test_same_seed_same_trials_in_another_process(method):
-    out = subprocess.run(
-        [sys.executable, "-c", SCRIPT, method, os.path.dirname(__file__)],
+def printed(script, method) -> str:
+    """What a script prints in another process."""
+    return subprocess.run(
+        [sys.executable, "-c", script, method, os.path.dirname(__file__)],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONHASHSEED": "123"},
     ).stdout
-    assert json.loads(out) == [t.configuration for t in run(method, SPACE, 8).trials]
+
+
+@every_method
+def test_same_seed_same_trials_in_another_process(method):
+    trials = [t.configuration for t in run(method, SPACE, 8).trials]
+    assert json.loads(printed(SCRIPT, method)) == trials
 
 
 @every_method
 def test_another_seed_gives_other_trials(method):
-    a, b = (Optimizer(NUMERIC, method=method, seed=s).ask(3) for s in (1, 2))
+    a, b = (make(method, NUMERIC, seed=s).ask(3) for s in (1, 2))
     assert a != b
 
 
 @every_method
 def test_survives_pickling_between_ask_and_tell(method):
-    straight, pickled = (Optimizer(SPACE, method=method, design=4, seed=3) for _ in range(2))
+    check_pickling(*(make(method, SPACE, design=4, seed=3) for _ in range(2)))
+
+
+def check_pickling(straight, pickled):
+    """Two optimizers that are alike go on alike, one of them pickled again and again."""
     for _ in range(7):
         [expected], [configuration] = straight.ask(), pickled.ask()
         assert configuration == expected
@@ -111,7 +137,11 @@ def test_survives_pickling_between_ask_and_tell(method):
 
 @every_method
 def test_pending_points_are_not_proposed_again(method):
-    optimizer = run(method, SPACE, 6)
+    check_pending(run(method, SPACE, 6))
+
+
+def check_pending(optimizer):
+    """Two batches one after the other have nothing in common."""
     first, second = optimizer.ask(3), optimizer.ask(2)
     rows = optimizer.encoder.encode(first + second)
     assert len(np.unique(rows, axis=0)) == 5
@@ -120,7 +150,11 @@ def test_pending_points_are_not_proposed_again(method):
 
 @every_method
 def test_a_finite_space_is_used_up_without_repetition(method):
-    optimizer = Optimizer(FINITE, method=method, design=4, seed=0)
+    check_finite(make(method, FINITE, design=4, seed=0))
+
+
+def check_finite(optimizer):
+    """All 12 configurations are proposed once, and then no more."""
     seen = []
     for _ in range(4):
         batch = optimizer.ask(3)
@@ -135,11 +169,10 @@ def test_a_finite_space_is_used_up_without_repetition(method):
 
 @every_method
 def test_a_batch_larger_than_what_is_left_is_shorter(method):
-    assert len(Optimizer({"a": (1, 3)}, method=method, seed=0).ask(10)) == 3
+    assert len(make(method, {"a": (1, 3)}, seed=0).ask(10)) == 3
 
 
-@every_method
-@pytest.mark.parametrize(
+strange_losses = pytest.mark.parametrize(
     "values",
     [
         pytest.param([3.0] * 9, id="constant"),
@@ -153,6 +186,10 @@ def test_a_batch_larger_than_what_is_left_is_shorter(method):
         pytest.param([4e7, 0.1, 0.2, 0.15, 3e6, 0.12, 0.3, 0.5, 0.4], id="outliers"),
     ],
 )
+
+
+@every_method
+@strange_losses
 def test_survives_strange_losses(method, values):
     optimizer = run(method, SPACE, len(values), _give(values))
     assert len(optimizer.ask(2)) == 2
@@ -165,7 +202,7 @@ def _give(values):
 
 @every_method
 def test_one_trial_and_duplicate_tells(method):
-    optimizer = Optimizer(SPACE, method=method, design=1, seed=0)
+    optimizer = make(method, SPACE, design=1, seed=0)
     [configuration] = optimizer.ask()
     for value in (1.0, 1.1, 0.9):  # a noisy objective told three times
         optimizer.tell(configuration, value)
@@ -177,7 +214,7 @@ def test_one_trial_and_duplicate_tells(method):
 @every_method
 @pytest.mark.parametrize("space", [{"a": 1}, {"a": ["only"]}, {"a": "x", "b": True}])
 def test_a_space_with_one_point(method, space):
-    optimizer = Optimizer(space, method=method, seed=0)
+    optimizer = make(method, space, seed=0)
     [configuration] = optimizer.ask()
     optimizer.tell(configuration, 1.0)
     assert configuration == optimizer.encoder.default
@@ -188,7 +225,7 @@ def test_a_space_with_one_point(method, space):
 @every_method
 def test_told_only_histories_are_used(method):
     """Evaluations made elsewhere count: no design is repeated over them."""
-    optimizer = Optimizer(NUMERIC, method=method, design=3, seed=0)
+    optimizer = make(method, NUMERIC, design=3, seed=0)
     encoder = optimizer.encoder
     for configuration in encoder.decode(encoder.sample(6, np.random.default_rng(0))):
         optimizer.tell(configuration, loss(configuration))
@@ -196,35 +233,41 @@ def test_told_only_histories_are_used(method):
     assert len(optimizer.trials) == 8
 
 
-@pytest.mark.parametrize(("method", "factor"), [("gp", 0.05), ("forest", 0.6), ("mbo", 0.05)])
-def test_models_find_a_valley_that_random_search_misses(method, factor):
+@pytest.mark.parametrize(
+    ("method", "factor", "options"),
+    [
+        ("gp", 0.05, {}),
+        ("forest", 0.6, {}),
+        ("mbo", 0.05, {}),
+        ("dre-ri", 0.5, {"members": 5, "width": 16, "epochs": 300}),
+    ],
+)
+def test_models_find_a_valley_that_random_search_misses(method, factor, options):
     space = {"x": (-5.0, 5.0), "y": (-5.0, 5.0)}
 
     def valley(c):
         return (c["x"] - 2) ** 2 + (c["y"] + 1) ** 2
 
-    def best(m, s):
-        optimizer = Optimizer(space, method=m, seed=s)
-        for _ in range(22):
-            [c] = optimizer.ask()
-            optimizer.tell(c, valley(c))
-        return optimizer.best.value
+    def best(m, s, **options):
+        return go_on(make(m, space, seed=s, **options), 22, valley).best.value
 
-    modelled, random = (np.mean([best(m, s) for s in range(3)]) for m in (method, "random"))
-    assert modelled < factor * random
+    modelled = np.mean([best(method, s, **options) for s in range(3)])
+    assert modelled < factor * np.mean([best("random", s) for s in range(3)])
 
 
-@pytest.mark.parametrize("method", ["gp", "forest"])
+@pytest.mark.parametrize("method", ["gp", "forest", "dre-ri"])
 @pytest.mark.parametrize("acquisition", rankwise.acquisition.available())
 def test_every_acquisition_works_with_every_surrogate(method, acquisition):
-    optimizer = run(method, SPACE, 8, acquisition=acquisition)
-    assert len(optimizer.ask(2)) == 2
+    with threadpool_limits(1):  # a joint draw has a large matrix: threads that wait are slow
+        optimizer = run(method, SPACE, 8, acquisition=acquisition)
+        assert len(optimizer.ask(2)) == 2
 
 
+@pytest.mark.parametrize("method", ["gp", "dre-ri"])
 @pytest.mark.parametrize("liar", ["min", "mean", "max", "sampled-lambda"])
-def test_batches_are_spread_by_every_liar(liar):
+def test_batches_are_spread_by_every_liar(liar, method):
     optimizer = run(
-        "gp", {"x": (0.0, 1.0), "y": (0.0, 1.0)}, 8, lambda c: c["x"] + c["y"], liar=liar
+        method, {"x": (0.0, 1.0), "y": (0.0, 1.0)}, 8, lambda c: c["x"] + c["y"], liar=liar
     )
     X = optimizer.encoder.encode(optimizer.ask(3))
     gaps = [np.linalg.norm(X[i] - X[j]) for i in range(3) for j in range(i)]
@@ -293,6 +336,267 @@ def test_the_table_describes_itself():
         row = methods.get(name)
         assert row.name == name
         assert row.summary
-        assert set(row.options) >= (
-            {"acquisition", "liar"} if name in ("gp", "forest", "mbo") else set()
-        )
+        modelled = name not in ("random", "grid")
+        assert set(row.options) >= ({"acquisition", "liar"} if modelled else set())
+        assert set(row.options) >= set(QUICK.get(name, {}))
+        assert "seed" not in row.options
+    assert {"model", "checkpoint", "progress", "training"} <= set(methods.get("dre").options)
+    assert not {"model", "checkpoint", "progress"} & set(methods.get("dre-ri").options)
+
+
+# ---------------------------------------------------------------------- past tasks
+
+TRANSFER = [name for name in methods.available() if methods.get(name).transfer]
+every_transfer_method = pytest.mark.parametrize("method", TRANSFER)
+TRAINING = MetaTraining(steps=200, lists=4, list_size=20, support=10, rate=5e-3)
+LEARNING = {"dre": {"training": TRAINING}}
+"""Options with which a method learns the past fast."""
+HASTE = {"dre": {"training": replace(TRAINING, steps=10)}}
+"""And those with which it learns next to nothing, faster still."""
+
+
+def past_loss(configuration) -> float:
+    """Best at "poly" and C = 100, at x = 4, at b = 2: not where `loss` is."""
+    if "x" in configuration:
+        return (configuration["x"] - 4) ** 2
+    if "b" in configuration:
+        return abs(configuration["b"] - 2) + (configuration["a"] != "y")
+    return (math.log10(configuration["C"]) - 2) ** 2 + 5 * (configuration["kernel"] != "poly")
+
+
+def past(name) -> TaskSet:
+    """Six studies of a space with noise, each with another scale."""
+    encoder, studies = Encoder(SPACES[name]), {}
+    for k in range(6):
+        rng = np.random.default_rng(k)
+        configurations = encoder.decode(encoder.sample(10 if name == "finite" else 40, rng))
+        losses = [10.0**k * (past_loss(c) + 0.1 * rng.random()) for c in configurations]
+        studies[f"study {k}"] = configurations, losses
+    return TaskSet.of(encoder, studies)
+
+
+@lru_cache
+def _learnt(method, name):
+    return make(method, SPACES[name], tasks=past(name), seed=0, **LEARNING[method])
+
+
+def learnt(method, name, *, seed=0, design=None):
+    """An optimizer without trials that has learnt the past of a space."""
+    return _learnt(method, name).restarted(seed=seed, design=design)
+
+
+@every_transfer_method
+@pytest.mark.parametrize("name", ["mixed", "numeric"])
+def test_proposes_valid_distinct_configurations_after_past_tasks(method, name):
+    check_trials(go_on(learnt(method, name), 9), 9)
+
+
+@every_transfer_method
+def test_what_was_learnt_is_proposed_first_without_any_evaluation(method):
+    for seed in range(4):
+        [configuration] = learnt(method, "mixed", seed=seed).ask()
+        assert configuration["kernel"] == "poly"
+        assert math.log10(configuration["C"]) > 1
+        [configuration] = learnt(method, "numeric", seed=seed).ask()
+        assert configuration["x"] > 2.5
+        [configuration] = learnt(method, "finite", seed=seed).ask()
+        assert past_loss(configuration) <= 1
+
+
+@every_transfer_method
+def test_a_design_is_evaluated_first_if_one_is_given(method):
+    design = [{"x": -4.0, "n": 3}, {"x": 0.0, "n": 50}]
+    optimizer = learnt(method, "numeric", design=design)
+    assert optimizer.ask(2) == design
+    assert len(learnt(method, "numeric")._design_rows) == 0
+    assert len(learnt(method, "numeric", design="lhs-4")._design_rows) == 4
+
+
+PAST_SCRIPT = """
+import json, sys
+sys.path.insert(0, sys.argv[2])
+from test_methods import go_on, learnt
+print(json.dumps([t.configuration for t in go_on(learnt(sys.argv[1], "mixed"), 6).trials]))
+"""
+
+
+@every_transfer_method
+def test_same_seed_same_trials_after_past_tasks_in_another_process(method):
+    trials = [t.configuration for t in go_on(learnt(method, "mixed"), 6).trials]
+    assert json.loads(printed(PAST_SCRIPT, method)) == trials
+    other = learnt(method, "mixed", seed=1)
+    assert [t.configuration for t in go_on(other, 6).trials] != trials
+
+
+@every_transfer_method
+def test_survives_pickling_after_past_tasks(method):
+    check_pickling(*(learnt(method, "mixed", seed=3) for _ in range(2)))
+
+
+@every_transfer_method
+@pytest.mark.parametrize("evaluated", [0, 1, 6])
+def test_pending_points_are_not_proposed_again_after_past_tasks(method, evaluated):
+    check_pending(go_on(learnt(method, "mixed"), evaluated))
+
+
+@every_transfer_method
+def test_a_finite_space_is_used_up_after_past_tasks(method):
+    check_finite(learnt(method, "finite"))
+
+
+@every_transfer_method
+@strange_losses
+def test_survives_strange_losses_after_past_tasks(method, values):
+    optimizer = go_on(learnt(method, "mixed"), len(values), _give(values))
+    assert len(optimizer.ask(2)) == 2
+
+
+@every_transfer_method
+@pytest.mark.parametrize("acquisition", rankwise.acquisition.available())
+def test_every_acquisition_works_before_the_first_evaluation(method, acquisition):
+    options = {"tasks": past("numeric"), "acquisition": acquisition, **HASTE[method]}
+    with threadpool_limits(1):
+        check_trials(go_on(make(method, NUMERIC, seed=0, **options), 2), 2)
+
+
+@every_transfer_method
+@pytest.mark.parametrize("space", [{"a": 1}, {"a": ["only"]}])
+def test_a_space_with_one_point_has_nothing_to_be_learnt(method, space):
+    encoder = Encoder(space)
+    [only] = encoder.decode(encoder.sample(1, np.random.default_rng(0)))
+    tasks = TaskSet.of(encoder, {"past": ([only] * 4, [1.0, 2.0, 3.0, 4.0])})
+    assert make(method, space, tasks=tasks, seed=0, **HASTE[method]).ask() == [only]
+
+
+@every_transfer_method
+def test_a_restarted_optimizer_is_like_a_new_one(method):
+    used = go_on(learnt(method, "numeric", seed=5), 3)
+    again = go_on(used.restarted(seed=5), 3)
+    assert [t.configuration for t in again.trials] == [t.configuration for t in used.trials]
+    assert used.restarted(seed=1).trials == [] and len(used.trials) == 3
+
+
+@every_transfer_method
+@pytest.mark.parametrize(
+    "losses", [[], [1.0, 2.0], [3.0] * 5, [math.nan] * 5], ids=["none", "two", "equal", "failed"]
+)
+def test_past_tasks_without_an_order_are_as_good_as_none(method, losses):
+    encoder = Encoder(NUMERIC)
+    configurations = encoder.decode(encoder.sample(5, np.random.default_rng(0)))[: len(losses)]
+    tasks = TaskSet.of(encoder, {"useless": (configurations, losses)})
+    a, b = (make(method, NUMERIC, seed=0, tasks=t) for t in (tasks, ()))
+    assert a.ask(5) == b.ask(5)  # the design
+    assert len(a._design_rows) == 4
+
+
+@every_transfer_method
+def test_tasks_may_come_as_a_plain_sequence_or_in_parts(method):
+    whole = past("numeric")
+    options = {"seed": 0, **HASTE[method]}
+    variants = [whole, list(whole.tasks), whole.split()]
+    asked = [make(method, NUMERIC, tasks=tasks, **options).ask(2) for tasks in variants]
+    assert asked[0] == asked[1] == asked[2]
+    other = make(method, NUMERIC, tasks=whole.split(0.5), **options).ask(2)
+    assert other != asked[0]
+
+
+@pytest.mark.parametrize("method", [m for m in methods.available() if m not in TRANSFER])
+def test_a_method_without_transfer_names_those_that_can_learn(method):
+    able = ", ".join(TRANSFER)
+    for tasks in (past("numeric"), list(past("numeric").tasks)):
+        with pytest.raises(OptionError, match=f"'{method}' cannot learn .*; these can: {able}$"):
+            Optimizer(NUMERIC, method=method, tasks=tasks)
+    Optimizer(NUMERIC, method=method, tasks=())
+    Optimizer(NUMERIC, method=method, tasks=TaskSet(()))
+
+
+@every_transfer_method
+def test_past_tasks_of_another_space_are_refused(method):
+    similar = {"x": (-5.0, 5.0), "n": (1, 100)}  # as many columns, another meaning
+    with pytest.raises(OptionError, match="another search space than the study"):
+        make(method, similar, tasks=past("numeric"))
+    with pytest.raises(OptionError, match="another search space than the study"):
+        make(method, SPACE, tasks=past("numeric"))
+    tasks = [Task.of(np.ones((3, 2)), [1, 2, 3]), Task.of(np.ones((3, 5)), [1, 2, 3], name="wine")]
+    with pytest.raises(OptionError, match=r"task 'wine' has 5 columns .* has 2; encode"):
+        make(method, NUMERIC, tasks=tasks)
+    with pytest.raises(OptionError, match="'wine'"):
+        make(method, NUMERIC, tasks=TaskSet((tasks[0],), (tasks[1],)))
+
+
+# ---------------------------------------------------------------------- models in files
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "numeric.safetensors"
+    tasks = past("numeric").split()
+    ensemble = DeepRankingEnsemble(**SMALL, **LEARNING["dre"])
+    ensemble.meta_fit(tasks.tasks, tasks.validation)
+    ensemble.save(path, fingerprint=tasks.fingerprint)
+    return path
+
+
+def test_a_model_from_a_file_proposes_what_the_tasks_would_have(model):
+    optimizer = go_on(Optimizer(NUMERIC, method="dre", model=model, seed=4), 3)
+    expected = go_on(learnt("dre", "numeric", seed=4), 3)
+    assert optimizer.trials == expected.trials
+    check_pickling(*(Optimizer(NUMERIC, method="dre", model=str(model), seed=3) for _ in "ab"))
+
+
+def test_the_evaluations_of_a_study_correct_what_was_learnt(model):
+    """The optimum is where the past had its worst."""
+    options = {"model": model, "epochs": 200, "rate": 0.01}
+    optimizer = go_on(Optimizer(NUMERIC, method="dre", seed=0, **options), 10, lambda c: c["x"])
+    found = [t.configuration["x"] for t in optimizer.trials]
+    assert found[0] > 2.5 and min(found) < -3
+
+
+def test_options_change_what_a_model_from_a_file_does(model):
+    optimizer = Optimizer(NUMERIC, method="dre", model=model, seed=4, epochs=7, acquisition="mean")
+    assert optimizer._strategy.make_surrogate(0).epochs == 7
+    check_trials(go_on(optimizer, 3), 3)
+    Optimizer(NUMERIC, method="dre", model=model, training=MetaTraining(steps=3))
+
+
+def test_a_model_that_does_not_fit_is_refused(model, tmp_path):
+    with pytest.raises(OptionError, match=r"past tasks to learn from or a model .* not both"):
+        Optimizer(NUMERIC, method="dre", model=model, tasks=past("numeric"))
+    with pytest.raises(ModelFileError, match="another search space"):
+        Optimizer(SPACE, method="dre", model=model)
+    with pytest.raises(ModelFileError, match="another shape"):
+        Optimizer(NUMERIC, method="dre", model=model, width=9)
+    with pytest.raises(ModelFileError, match="there is no model file"):
+        Optimizer(NUMERIC, method="dre", model=tmp_path / "nowhere")
+
+
+# ---------------------------------------------------------------------- the loop
+
+
+def quick_minimize(method="dre", **options):
+    options = {"trials": 3, "seed": 1, "tasks": past("numeric"), **HASTE[method], **options}
+    return rankwise.minimize(past_loss, NUMERIC, method=method, **QUICK[method], **options)
+
+
+@every_transfer_method
+def test_minimize_learns_from_past_tasks(method):
+    result = quick_minimize(method)
+    expected = make(method, NUMERIC, tasks=past("numeric"), seed=1, **HASTE[method])
+    go_on(expected, 3, past_loss)
+    configurations = [t.configuration for t in result.trials]
+    assert configurations == [t.configuration for t in expected.trials]
+
+
+@every_transfer_method
+def test_a_stored_study_goes_on_with_the_same_past(method, tmp_path):
+    stored = {"storage": f"sqlite:///{tmp_path}/runs.db", "name": "study"}
+    straight = quick_minimize(method, trials=4)
+    quick_minimize(method, trials=2, **stored)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", rankwise.errors.RunWarning)
+        resumed = quick_minimize(method, trials=4, **stored)
+    configurations = [t.configuration for t in resumed.trials]
+    assert configurations == [t.configuration for t in straight.trials]
+    other = TaskSet.of(NUMERIC, {"one": past("numeric").tasks[0]})
+    with pytest.warns(rankwise.errors.RunWarning, match="begun with past tasks"):
+        quick_minimize(method, trials=5, tasks=other, **stored)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ConfigSpace as CS
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
 from rankwise import Encoder, make_space
 from rankwise.errors import SpaceExhausted
@@ -14,6 +15,7 @@ from rankwise.proposal import (
     LocalSearch,
     Maximizer,
     Seen,
+    Tournament,
     best_of_set,
     random_unseen,
 )
@@ -173,3 +175,165 @@ def test_a_random_utility_is_asked_once():
     elite = NUMERIC.sample(2, np.random.default_rng(0))
     Maximizer()(draw, NUMERIC, np.random.default_rng(9), Seen(NONE), elite, once=True)
     assert len(calls) == 1
+
+
+# ---------------------------------------------------------------------- tournaments
+
+
+def within_the_set(utility):
+    """What a surrogate of ranks knows: who is better than whom among those asked about together.
+
+    Values fall from call to call, so that a comparison across calls goes wrong.
+    """
+    calls = []
+
+    def ranks(X):
+        calls.append(X)
+        return rankdata(utility(X)) / len(X) - 1e6 * len(calls)
+
+    ranks.calls = calls
+    return ranks
+
+
+def test_a_tournament_finds_the_maximum_from_ranks_alone():
+    utility = within_the_set(peak)
+    rng = np.random.default_rng(10)
+    found = Maximizer()(utility, NUMERIC, rng, Seen(NONE), NONE, relative=True)
+    assert found == pytest.approx([0.3, 0.7, 0.123456], abs=0.02)
+    assert len(utility.calls) == 5
+
+
+def test_a_tournament_ends_with_the_best_of_its_last_set():
+    utility = within_the_set(peak)
+    codes, values = Tournament()(utility, NUMERIC, np.random.default_rng(11), NONE)
+    X = utility.calls[-1]
+    assert np.array_equal(NUMERIC.encode_codes(codes), X)
+    assert np.array_equal(np.argsort(values), np.argsort(peak(X)))
+    found = Maximizer()(
+        within_the_set(peak), NUMERIC, np.random.default_rng(11), Seen(NONE), NONE, relative=True
+    )
+    assert np.array_equal(found, X[np.argmax(peak(X))])
+
+
+def test_the_winners_of_a_set_meet_again_in_the_next():
+    utility = within_the_set(peak)
+    tournament = Tournament(points=100, rounds=4, winners=7)
+    tournament(utility, NUMERIC, np.random.default_rng(12), NONE)
+    assert [len(X) for X in utility.calls] == [100, 107, 107, 107]
+    for before, after in zip(utility.calls, utility.calls[1:], strict=False):
+        best = before[np.argsort(-peak(before), kind="stable")[:7]]
+        assert np.array_equal(after[:7], best)
+    tops = [np.max(peak(X)) for X in utility.calls]
+    assert tops == sorted(tops)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"kernel": "rbf", "C": 12.0, "gamma": 0.02},
+        {"kernel": "poly", "C": 0.5, "degree": 4},
+        {"kernel": "linear", "C": 900.0},
+    ],
+)
+def test_tournaments_find_every_branch_of_a_hierarchical_space(wanted):
+    utility = within_the_set(prefers(wanted))
+    elite = MIXED.sample(3, np.random.default_rng(0))
+    x = Maximizer()(utility, MIXED, np.random.default_rng(13), Seen(elite), elite, relative=True)
+    [found] = MIXED.decode(x[None])
+    assert found["kernel"] == wanted["kernel"]
+    assert set(found) == set(wanted)
+    assert found.get("degree") == wanted.get("degree")
+    assert np.log(found["C"]) == pytest.approx(np.log(wanted["C"]), abs=0.3)
+    X = np.concatenate(utility.calls)
+    assert np.array_equal(MIXED.encode(MIXED.decode(X)), X)  # encode refuses invalid ones
+
+
+def test_half_of_the_first_set_is_near_the_elite():
+    utility = within_the_set(peak)
+    elite = np.array([[0.9, 0.1, 0.9], [0.1, 0.1, 0.1]])
+    tournament = Tournament(points=400, rounds=1)
+    tournament(utility, NUMERIC, np.random.default_rng(14), elite)
+    [X] = utility.calls
+    gaps = np.abs(X[:, None] - elite).max(axis=2)
+    assert len(X) == 400
+    assert (gaps[200:].min(axis=1) < 0.1).mean() > 0.5 > 0.1 > (gaps[:200] < 0.1).mean()
+    assert (gaps[200:] < 0.1).any(axis=0).all()  # every one of the elite has descendants
+
+
+def test_the_elite_helps_where_random_points_find_nothing():
+    target = np.array([0.31, 0.72, 0.13])
+    needle = within_the_set(lambda X: (np.abs(X - target).max(axis=1) < 0.01).astype(float))
+    rng = np.random.default_rng(15)
+    found = Maximizer()(needle, NUMERIC, rng, Seen(NONE), target[None] + 0.005, relative=True)
+    assert np.abs(found - target).max() < 0.01
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_once_means_one_call_whatever_else(relative):
+    elite = NUMERIC.sample(2, np.random.default_rng(0))
+    utility = within_the_set(peak)
+    found = Maximizer()(
+        utility,
+        NUMERIC,
+        np.random.default_rng(16),
+        Seen(elite),
+        elite,
+        relative=relative,
+        once=True,
+    )
+    [X] = utility.calls
+    assert np.array_equal(found, X[np.argmax(peak(X))])
+    finite = Encoder({"a": [1, 2, 3], "b": (0, 1)})
+    calls = []
+    Maximizer()(
+        lambda X: calls.append(len(X)) or X[:, 0],
+        finite,
+        np.random.default_rng(0),
+        Seen(finite.points[:2]),
+        finite.points[:2],
+        relative=relative,
+        once=True,
+    )
+    assert calls == [4]
+
+
+def test_tournaments_never_propose_what_was_seen():
+    rows = NONE
+    for k in range(4):
+        x = Maximizer()(
+            within_the_set(lambda X: X[:, 0]),  # largest on a face of the cube
+            NUMERIC,
+            np.random.default_rng(k),
+            Seen(rows),
+            rows,
+            relative=True,
+        )
+        assert Seen(rows).far(x[None]).all()
+        rows = np.concatenate([rows, x[None]])
+
+
+def test_a_tournament_in_a_nearly_forbidden_space():
+    space = CS.ConfigurationSpace({"a": (0.0, 1.0), "b": (0.0, 1.0), "c": (0.0, 1.0)})
+    encoder = Encoder(space, extra_forbidden=[CS.ForbiddenLessThanClause(space["b"], 0.998)])
+    elite = encoder.sample(2, np.random.default_rng(1))
+    x = Maximizer()(
+        within_the_set(peak), encoder, np.random.default_rng(0), Seen(elite), elite, relative=True
+    )
+    [found] = encoder.decode(x[None])
+    assert found["b"] >= 0.998
+    assert found["a"] == pytest.approx(0.3, abs=0.15)
+
+
+def test_a_tournament_repeats_with_its_generator():
+    a, b, c = (
+        Maximizer()(
+            within_the_set(peak),
+            NUMERIC,
+            np.random.default_rng(k),
+            Seen(NONE),
+            NONE,
+            relative=True,
+        )
+        for k in (1, 1, 2)
+    )
+    assert np.array_equal(a, b) and not np.array_equal(a, c)

@@ -1,4 +1,4 @@
-"""Task: failures are facts, and imputed as bad ones."""
+"""Task: failures are facts, and imputed as bad ones. TaskSet: past tasks of one space."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwise.errors import UnknownNameError
-from rankwise.task import FAILED, INVALID, OK, TIMEOUT, Task, impute
+from rankwise import Encoder, TaskSet, minimize
+from rankwise.errors import ConfigurationError, OptionError, UnknownNameError
+from rankwise.task import FAILED, INVALID, OK, TIMEOUT, Task, as_task_set, impute
 
 NAN = float("nan")
 losses = st.floats(allow_nan=False, allow_infinity=False)
@@ -104,3 +105,164 @@ def test_lengths_must_agree(wrong):
 def test_an_unknown_status_lists_the_valid_ones():
     with pytest.raises(UnknownNameError, match="'fine'; valid: failed, invalid, ok, timeout"):
         _task([1.0], status=["fine"])
+
+
+# ---------------------------------------------------------------------- sets of tasks
+
+SPACE = {"x": (0.0, 10.0), "kind": ["a", "b", "c"]}
+ENCODER = Encoder(SPACE)
+CONFIGURATIONS = [{"x": 1.0, "kind": "a"}, {"x": 5.0, "kind": "c"}, {"x": 9.0, "kind": "b"}]
+
+
+def several(n: int, size: int = 3) -> TaskSet:
+    rng = np.random.default_rng(0)
+    return TaskSet(
+        tuple(Task.of(rng.random((size, 2)), rng.random(size), name=f"t{k}") for k in range(n))
+    )
+
+
+def names(tasks) -> list[str]:
+    return [t.name for t in tasks]
+
+
+def test_a_set_is_made_of_pairs_tasks_and_results():
+    encoded = Task.of(ENCODER.encode(CONFIGURATIONS[:2]), [1.0, 2.0], name="old name")
+    result = minimize(lambda c: c["x"], SPACE, trials=4, method="random", seed=0)
+    studies = {"pair": (CONFIGURATIONS, [3, NAN, 1]), "task": encoded, "result": result}
+    past = TaskSet.of(SPACE, studies)
+    assert len(past) == 3 and names(past.tasks) == ["pair", "task", "result"]
+    assert past.validation == () and past.fingerprint == ENCODER.fingerprint
+    pair, task, run = past.tasks
+    np.testing.assert_array_equal(pair.X, ENCODER.encode(CONFIGURATIONS))
+    np.testing.assert_array_equal(pair.y, [3.0, NAN, 1.0])
+    assert pair.status == (OK, INVALID, OK)
+    np.testing.assert_array_equal(task.X, encoded.X)
+    np.testing.assert_array_equal(run.X, ENCODER.encode(t.configuration for t in result.trials))
+    np.testing.assert_array_equal(run.y, [t.value for t in result.trials])
+
+
+def test_results_are_losses_whatever_their_direction_and_failures_stay_failures():
+    def moody(configuration):
+        if configuration["x"] > 5:
+            raise RuntimeError("too large")
+        return configuration["x"]
+
+    options = {"trials": 8, "method": "random", "seed": 0}
+    with pytest.warns(UserWarning, match="too large"):
+        result = minimize(moody, SPACE, direction="maximize", **options)
+    [task] = TaskSet.of(ENCODER, {"study": result}).tasks
+    failed = np.array([t.status != OK for t in result.trials])
+    assert 0 < failed.sum() < 8
+    np.testing.assert_array_equal(~task.ok, failed)
+    assert task.y[~failed].tolist() == [-t.value for t in result.trials if t.status == OK]
+    assert (task.losses[failed] > task.losses[~failed].max()).all()
+
+
+def test_the_space_may_be_given_as_a_space_or_an_encoder():
+    studies = {"one": (CONFIGURATIONS, [1.0, 2.0, 3.0])}
+    sets = [TaskSet.of(space, studies) for space in (SPACE, ENCODER, ENCODER.space)]
+    assert len({s.digest for s in sets}) == len({s.fingerprint for s in sets}) == 1
+
+
+def test_studies_may_be_empty_and_there_may_be_none():
+    assert len(TaskSet.of(SPACE, {})) == 0
+    [task] = TaskSet.of(SPACE, {"nothing": ([], [])}).tasks
+    assert len(task) == 0 and task.X.shape == (0, ENCODER.n_columns)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"x": 11.0, "kind": "a"}, r"study 'wine': .*'x'"),
+        ({"x": 1.0, "kind": "d"}, r"study 'wine': .*'kind'"),
+        ({"x": 1.0}, r"study 'wine': .*'kind'"),
+        ({"x": 1.0, "kind": "a", "y": 2}, r"study 'wine': .*'y'"),
+    ],
+    ids=str,
+)
+def test_a_wrong_configuration_names_its_study(wrong, message):
+    good = (CONFIGURATIONS, [1.0, 2.0, 3.0])
+    with pytest.raises(ConfigurationError, match=message):
+        TaskSet.of(SPACE, {"iris": good, "wine": ([*CONFIGURATIONS, wrong], [1.0, 2.0, 3.0, 4.0])})
+
+
+def test_other_mistakes_name_the_study_as_well():
+    with pytest.raises(ConfigurationError, match=r"task 'wine' has 3 columns, not the 4 of the"):
+        TaskSet.of(SPACE, {"wine": Task.of(np.ones((2, 3)), [1.0, 2.0])})
+    with pytest.raises(ValueError, match=r"wine.*3 .*2"):
+        TaskSet.of(SPACE, {"wine": (CONFIGURATIONS, [1.0, 2.0])})
+
+
+def test_a_plain_sequence_is_a_set_of_an_unknown_space():
+    past = several(3)
+    assert as_task_set(past) is past
+    again = as_task_set(iter(past.tasks))
+    assert again.tasks == past.tasks and again.fingerprint == ""
+    assert len(as_task_set(())) == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "aside"),
+    [(0, 0.2, 0), (4, 0.2, 0), (4, 0.9, 0), (5, 0.2, 1), (6, 0.2, 2), (20, 0.2, 4), (20, 0.0, 0)],
+)
+def test_a_part_is_set_aside_if_there_are_five(n, share, aside):
+    past = several(n)
+    split = past.split(share)
+    assert (len(split.tasks), len(split.validation)) == (n - aside, aside)
+    parts = names(split.tasks), names(split.validation)
+    assert sorted(parts[0] + parts[1]) == sorted(names(past.tasks))
+    order = {name: k for k, name in enumerate(names(past.tasks))}
+    assert all(part == sorted(part, key=order.get) for part in parts)
+
+
+def test_something_is_always_left_to_learn_from():
+    split = several(5).split(0.95)
+    assert len(split.tasks) > 0
+
+
+def test_a_split_depends_on_the_seed_alone():
+    past = several(20)
+    first, again, other = (names(past.split(0.3, seed=s).validation) for s in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_split_set_can_be_split_again():
+    past = several(10)
+    halves = past.split(0.5)
+    once_more = halves.split(0.2)
+    assert (len(once_more.tasks), len(once_more.validation)) == (8, 2)
+    assert sorted(names(once_more.tasks + once_more.validation)) == names(past.tasks)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, 2])
+def test_a_share_that_makes_no_sense_is_refused(share):
+    with pytest.raises(OptionError, match=r"share of validation tasks is in \[0, 1\)"):
+        several(6).split(share)
+
+
+def test_the_digest_says_whether_two_sets_teach_the_same():
+    past = several(6)
+    assert past.digest == several(6).digest
+    renamed = TaskSet(tuple(Task.of(t.X, t.y, name="x") for t in past.tasks))
+    assert renamed.digest == past.digest
+    a, *rest = past.tasks
+    changed = Task.of(a.X, a.y + np.array([0, 0, 1e-9]))
+    failed = Task.of(a.X, np.where(a.y == a.y.max(), NAN, a.y))
+    others = [
+        TaskSet((changed, *rest)),
+        TaskSet((failed, *rest)),
+        TaskSet(tuple(rest)),
+        TaskSet((*rest, a)),
+        TaskSet(past.tasks, fingerprint="of a space"),
+        TaskSet(past.tasks[:5], past.tasks[5:]),
+        past.split(),
+        TaskSet(()),
+    ]
+    digests = {past.digest, *(s.digest for s in others)}
+    assert len(digests) == 1 + len(others)
+
+
+def test_the_digest_sees_where_one_task_ends_and_the_next_begins():
+    short, long = Task.of([[0.1]], [0.2]), Task.of([[0.3], [0.4]], [0.5, 0.6])
+    other = Task.of([[0.1], [0.2]], [0.3, 0.4]), Task.of([[0.5]], [0.6])
+    assert TaskSet((short, long)).digest != TaskSet(other).digest

@@ -155,7 +155,7 @@ class TaskSet:
         if len(everything) < _ENOUGH_TO_SPLIT:
             return replace(self, tasks=everything, validation=())
         order = np.random.default_rng(seed).permutation(len(everything))
-        n = int(np.ceil(share * len(everything)))
+        n = min(int(np.ceil(share * len(everything))), len(everything) - 1)
         chosen = set(order[:n].tolist())
         parts: tuple[list[Task], list[Task]] = ([], [])
         for k, task in enumerate(everything):
@@ -169,6 +169,7 @@ class TaskSet:
         for part in (self.tasks, self.validation):
             digest.update(len(part).to_bytes(8, "big"))
             for task in part:
+                digest.update(len(task).to_bytes(8, "big"))
                 digest.update(task.X.tobytes() + task.losses.tobytes())
         return digest.hexdigest()
 
@@ -189,6 +190,8 @@ def _task(encoder: Encoder, name: str, study: Any) -> Task:
         return Task.of(encoder.encode(list(configurations)), losses, name=name)
     except ConfigurationError as error:
         raise ConfigurationError(f"study {name!r}: {error}") from error
+    except ValueError as error:
+        raise OptionError(f"study {name!r}: {error}") from error
 
 
 def as_task_set(tasks: TaskSet | Iterable[Task]) -> TaskSet:

@@ -11,14 +11,23 @@ if TYPE_CHECKING:
     from rankwise.surrogates.dre import DeepRankingEnsemble
     from rankwise.surrogates.forest import RandomForest
     from rankwise.surrogates.gp import GaussianProcess
+    from rankwise.surrogates.meta import MetaTraining
 
-__all__ = ["DeepRankingEnsemble", "GaussianProcess", "Posterior", "RandomForest", "Surrogate"]
+__all__ = [
+    "DeepRankingEnsemble",
+    "GaussianProcess",
+    "MetaTraining",
+    "Posterior",
+    "RandomForest",
+    "Surrogate",
+]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "DeepRankingEnsemble": "dre",
         "GaussianProcess": "gp",
+        "MetaTraining": "meta",
         "Posterior": "base",
         "RandomForest": "forest",
         "Surrogate": "base",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from scipy.stats import rankdata
 from typing_extensions import Self
 
-from rankwise.errors import ModelFileError, OptionError, check_count
+from rankwise.errors import ModelFileError, OptionError, check_count, is_number
 from rankwise.losses import make_loss
 from rankwise.progress import training_bar
 from rankwise.surrogates.base import Posterior, Surrogate
@@ -88,6 +89,12 @@ class DeepRankingEnsemble(Surrogate):
         counts = {"members": members, "layers": layers, "width": width, "epochs": epochs}
         for name, value in counts.items():
             check_count(name, value)
+        for name, value in {"context": context, "patience": patience}.items():
+            if not is_number(value, Integral) or value < 0:
+                raise OptionError(f"{name} must be an integer of at least 0, not {value!r}")
+        for name, number in {"rate": rate, "random_rate": random_rate}.items():
+            if not (is_number(number) and number > 0):
+                raise OptionError(f"{name} must be a positive number, not {number!r}")
         if not 0 <= support < 1:
             raise OptionError(f"support must be at least 0 and below 1, not {support!r}")
         self.members, self.layers, self.width, self.context = members, layers, width, context
@@ -101,6 +108,7 @@ class DeepRankingEnsemble(Surrogate):
         self.epochs_ = 0
         self._start: torch.Tensor | None = None  # meta-learned weights
         self._architecture: Architecture | None = None
+        self._weights: torch.Tensor | None = None  # after fine-tuning
 
     @property
     def meta_learned(self) -> bool:
@@ -119,6 +127,7 @@ class DeepRankingEnsemble(Surrogate):
         Fine-tuning this way, step after step, counts early observations many times: see
         docs/ranking.md. It is here to be compared with.
         """
+        self._check_fitted()
         twin = copy.copy(self)
         twin._start = self._weights
         return twin
@@ -148,12 +157,13 @@ class DeepRankingEnsemble(Surrogate):
             )
         if not tasks:
             return self
-        self._architecture = self._shape(columns.pop())
+        architecture = self._shape(columns.pop())
         learner = MetaLearner(
-            self._architecture, self._loss, tasks, validation, self.training, self.seed
+            architecture, self._loss, tasks, validation, self.training, self.seed
         )
         if not len(learner.corpus):
             return self
+        self._architecture = architecture
         with one_thread(), training_bar(progress, self.training.steps) as bar:
             self._start = learner.run(checkpoint, bar)
         self.record = learner.record
@@ -162,7 +172,8 @@ class DeepRankingEnsemble(Surrogate):
     def fit(self, task: Task) -> Self:
         if task.X.shape[1] == 0:
             raise OptionError("there is nothing to rank in a space without columns")
-        architecture = self._architecture or self._shape(task.X.shape[1])
+        architecture = self._architecture if self.meta_learned else None
+        architecture = architecture or self._shape(task.X.shape[1])
         if architecture.columns != task.X.shape[1]:
             raise OptionError(
                 f"the ensemble was meta-learned on configurations of {architecture.columns} "
@@ -173,7 +184,7 @@ class DeepRankingEnsemble(Surrogate):
         self._weights, self.epochs_ = start, 0
         with one_thread():
             observations = Observations.of(task.X, task.losses, self._loss, start.dtype)
-            if self.fine_tune and len(task) > 1 and np.ptp(task.losses) > 0:
+            if self.fine_tune and len(task) > 1 and np.unique(task.losses).size > 1:
                 rate = self.random_rate if self._start is None else self.rate
                 tuning = Tuning(self.epochs, rate, self.support, self.patience)
                 self._weights, self.epochs_ = fine_tune(
@@ -204,19 +215,23 @@ class DeepRankingEnsemble(Surrogate):
 
     def scores(self, X: Array) -> Array:
         """Scores (M, n) of X (n, d) by each scorer; higher is better."""
-        architecture = self._architecture
-        assert architecture is not None, "fit first"
+        architecture = self._check_fitted()
         M = architecture.members
+        if not len(X):
+            return np.empty((M, 0))
         columns = torch.as_tensor(np.asarray(X, dtype=np.float32))
         parts = []
         with one_thread(), torch.inference_mode():
+            scorers: dict[int, Scorers] = {}  # all parts but the last have the same size
             for start in range(0, len(X), _AT_ONCE):
                 part = columns[start : start + _AT_ONCE]
-                buffers = Buffers(architecture, M, 1, len(part))
-                scorers = Scorers(self._views, self._views, slice(None), buffers)
-                parts.append(scorers.forward(part.expand(M, *part.shape), self._context)[:, 0])
-            scores: Array = torch.cat(parts, dim=1).double().numpy()
-        return scores
+                if len(part) not in scorers:
+                    buffers = Buffers(architecture, M, 1, len(part), backward=False)
+                    scorers[len(part)] = Scorers(self._views, self._views, slice(None), buffers)
+                scores = scorers[len(part)].forward(part.expand(M, *part.shape), self._context)
+                parts.append(scores[:, 0].clone())
+            together: Array = torch.cat(parts, dim=1).double().numpy()
+        return together
 
     # ------------------------------------------------------------------ files
 
@@ -258,14 +273,12 @@ class DeepRankingEnsemble(Surrogate):
                 f"{path} was learnt from studies of another search space; learn it again from "
                 "studies of this one"
             )
-        training = {**record["training"]}
         known = {f.name for f in fields(MetaTraining)}
-        ensemble = cls(
-            **{**record["settings"], **options},
-            training=MetaTraining(**{k: v for k, v in training.items() if k in known}),
-        )
+        training = {k: v for k, v in record["training"].items() if k in known}
+        settings = {**record["settings"], "training": MetaTraining(**training)}
+        ensemble = cls(**{**settings, **options})
         architecture = ensemble._shape(record["columns"])
-        if tensors["weights"].shape != (architecture.size,):
+        if architecture != cls(**settings)._shape(record["columns"]):
             raise ModelFileError(
                 f"the networks in {path} have another shape than the options say: "
                 f"{tensors['weights'].numel()} weights, not {architecture.size}"
@@ -282,6 +295,13 @@ class DeepRankingEnsemble(Surrogate):
         names = ("members", "layers", "width", "context", "loss", "weighting", "limit", "epochs")
         more = ("rate", "random_rate", "patience", "support", "fine_tune", "seed")
         return {name: getattr(self, name) for name in (*names, *more)}
+
+    def _check_fitted(self) -> Architecture:
+        if self._architecture is None or self._weights is None:
+            raise OptionError(
+                "the ensemble was not fitted yet: call fit, with an empty task if need be"
+            )
+        return self._architecture
 
     def _shape(self, columns: int) -> Architecture:
         return Architecture(columns, self.members, self.layers, self.width, self.context)

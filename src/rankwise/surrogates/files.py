@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,17 @@ def write_model(
     """
     path = Path(path)
     plain = {name: t.detach().clone().contiguous() for name, t in tensors.items()}
-    header = {"format": FORMAT, "kind": kind, "digest": _digest(plain), "record": record}
+    header = {"format": FORMAT, "kind": kind, "digest": _digest(plain, record), "record": record}
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file(plain, unfinished, metadata={_KEY: json.dumps(header)})
         unfinished.replace(path)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise ModelFileError(f"cannot write the model to {path}: {error}") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def read_model(path: str | Path, kind: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -68,16 +70,16 @@ def read_model(path: str | Path, kind: str) -> tuple[dict[str, torch.Tensor], di
             f"{path} has format {header['format']} and this version of rankwise reads format "
             f"{FORMAT}; train and save the model again"
         )
-    if header["kind"] != kind:
-        raise ModelFileError(f"{path} holds a {header['kind']}, not a {kind}")
-    if header["digest"] != _digest(tensors):
+    if header.get("kind") != kind:
+        raise ModelFileError(f"{path} holds a {header.get('kind')}, not a {kind}")
+    if header.get("digest") != _digest(tensors, header.get("record")):
         raise ModelFileError(f"{path} is damaged: its numbers are not those that were saved")
     record: dict[str, Any] = header["record"]
     return tensors, record
 
 
-def _digest(tensors: Mapping[str, torch.Tensor]) -> str:
-    digest = hashlib.sha256()
+def _digest(tensors: Mapping[str, torch.Tensor], record: Any) -> str:
+    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rankwise.errors import ModelFileError, RunWarning
+from rankwise.errors import ModelFileError, OptionError, RunWarning, check_count
 from rankwise.losses import RankingLoss
 from rankwise.surrogates.files import read_model, write_model
 from rankwise.surrogates.lists import Batch, Corpus
@@ -24,7 +24,7 @@ from rankwise.surrogates.nets import Adam, Architecture, Buffers, DeepSet, Score
 from rankwise.task import Task
 
 _KIND = "checkpoint of meta-learning"
-_CHUNK = 800  # items whose activations, in all layers, stay in a core's cache
+_CHUNK = 1600  # items whose activations stay in a core's cache
 _SAVE_SECONDS = 30.0
 
 
@@ -43,14 +43,22 @@ class MetaTraining:
         validation_lists: per validation task.
     """
 
-    steps: int = 5000
+    steps: int = 2000
     lists: int = 16
     list_size: int = 100
     support: int = 50
     rate: float = 1e-3
     every: int = 100
-    patience: int = 15
+    patience: int = 8
     validation_lists: int = 20
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "lists", "list_size", "every", "patience", "validation_lists"):
+            check_count(name, getattr(self, name))
+        if self.support < 0:
+            raise OptionError(f"support must not be negative, not {self.support!r}")
+        if not self.rate > 0:
+            raise OptionError(f"rate must be positive, not {self.rate!r}")
 
 
 @dataclass
@@ -191,7 +199,9 @@ class MetaLearner:
         settings = [asdict(self._architecture), asdict(self._training), self._seed]
         digest.update(json.dumps([*settings, self._loss.description]).encode())
         for corpus in (self.corpus, self.checks):
+            digest.update(len(corpus).to_bytes(8, "big"))
             for task in corpus.tasks:
+                digest.update(len(task).to_bytes(8, "big"))
                 digest.update(task.X.tobytes() + task.losses.tobytes())
         return digest.hexdigest()
 
@@ -236,6 +246,8 @@ class _Pass:
         self._architecture, self._loss = architecture, loss
         self._views = architecture.views(weights), architecture.views(gradient)
         self._buffers: dict[tuple[int, int], Buffers] = {}
+        self._scorers: dict[tuple[int, int, int], Scorers] = {}
+        self._deep_set = DeepSet(*self._views) if architecture.context else None
 
     def learn(self, batch: Batch) -> float:
         """Add the gradient of the mean loss of lists, each scorer having its own; return it."""
@@ -264,11 +276,7 @@ class _Pass:
     def _piece(self, member: int, batch: Batch, divisor: int) -> float:
         """The summed mean losses of some lists; adds their gradient over divisor, if not 0."""
         size, n, d = batch.X.shape
-        buffers = self._buffers.get((size, n))
-        if buffers is None:
-            buffers = self._buffers[size, n] = Buffers(self._architecture, 1, size, n)
-        scorers = Scorers(*self._views, slice(member, member + 1), buffers)
-        deep_set = DeepSet(*self._views) if self._architecture.context else None
+        scorers, deep_set = self._scorer(member, size, n), self._deep_set
         z = None if deep_set is None else deep_set.forward(batch.items, batch.pool)[None]
         scores = scorers.forward(batch.X.view(1, size * n, d), z)[0]
         if divisor:
@@ -278,3 +286,14 @@ class _Pass:
                 deep_set.backward(dz[0])
         losses = self._loss.value(scores, batch.lists) / batch.lists.total
         return float(losses.sum())
+
+    def _scorer(self, member: int, size: int, n: int) -> Scorers:
+        """A member, made for lists of this shape; all members use the same buffers."""
+        key = (member, size, n)
+        if key not in self._scorers:
+            shape = (size, n)
+            if shape not in self._buffers:
+                self._buffers[shape] = Buffers(self._architecture, 1, size, n)
+            part = slice(member, member + 1)
+            self._scorers[key] = Scorers(*self._views, part, self._buffers[shape])
+        return self._scorers[key]

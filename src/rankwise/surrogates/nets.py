@@ -17,7 +17,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-_relu_backward = torch.ops.aten.threshold_backward.grad_input
+_relu_backward = torch.ops.aten.threshold_backward.grad_input._op
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,16 @@ class DeepSet:
         d = d.view(-1, a2.shape[-1])
         _relu_backward(d, a2, 0, grad_input=d)
         d = self._through(1, d, a1, a1)
-        self._gw[0].addmm_(a0.T, d)
-        self._gb[0].add_(d.sum(0))
+        self._through(0, d, a0, None, last=True)
 
-    def _through(self, k: int, d: Tensor, inputs: Tensor, relu: Tensor | None) -> Tensor:
+    def _through(
+        self, k: int, d: Tensor, inputs: Tensor, relu: Tensor | None, last: bool = False
+    ) -> Tensor:
         """Through the linear layer k and the ReLU before it, if there is one."""
         self._gw[k].addmm_(inputs.T, d)
-        self._gb[k].add_(d.sum(0))
+        self._gb[k].addmv_(d.T, d.new_ones(len(d)))
+        if last:
+            return d
         d = d @ self._w[k].T
         if relu is not None:
             _relu_backward(d, relu, 0, grad_input=d)
@@ -151,6 +154,7 @@ class Buffers:
         lists: L, lists per member.
         items: n, items per list.
         dtype: of all numbers.
+        backward: keep what the backward pass needs; without, two layers share all the room.
     """
 
     def __init__(
@@ -160,12 +164,17 @@ class Buffers:
         lists: int,
         items: int,
         dtype: torch.dtype = torch.float32,
+        *,
+        backward: bool = True,
     ) -> None:
         self.shape = (members, lists, items)
         hidden = (members, lists * items, architecture.width)
-        self.a = [torch.empty(hidden, dtype=dtype) for _ in range(architecture.layers)]
+        layers = architecture.layers
+        room = [torch.empty(hidden, dtype=dtype) for _ in range(layers if backward else 2)]
+        self.a = [room[k % len(room)] for k in range(layers)]
         self.at = [a.transpose(1, 2) for a in self.a]
-        self.d = torch.empty(hidden, dtype=dtype), torch.empty(hidden, dtype=dtype)
+        slopes = hidden if backward else (0,)
+        self.d = torch.empty(slopes, dtype=dtype), torch.empty(slopes, dtype=dtype)
         self.scores = torch.empty((members, 1, lists * items), dtype=dtype)
         self.ones = torch.ones_like(self.scores)
 

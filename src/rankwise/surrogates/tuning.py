@@ -53,7 +53,9 @@ def targets(losses: Array, loss: RankingLoss) -> Array:
     if loss.ordinal:
         ranks: Array = np.unique(losses, return_inverse=True)[1].astype(float)
         return ranks
-    largest = np.max(np.abs(losses), initial=0.0)
+    if not len(losses):
+        return losses
+    largest = np.max(np.abs(losses))
     scaled = losses / largest if largest > 0 else losses  # no overflow in what follows
     spread = float(np.std(scaled))
     centred: Array = scaled - np.mean(scaled)
@@ -179,7 +181,8 @@ def _subsets(
     for begin in range(0, tuning.epochs, _BLOCK):
         block = min(_BLOCK, tuning.epochs - begin)
         keys = torch.rand((block, M, N), generator=generator)
-        query = keys.argsort(-1) >= size  # as many positions of a permutation are below `size`
+        # As many positions of a permutation are below `size`. NumPy sorts short rows faster.
+        query = torch.from_numpy(np.argsort(keys.numpy(), axis=-1) >= size)
         lists = loss.prepare_sorted(observations.y, query)
         pools = (~query).to(observations.X.dtype) / size
         for k in range(block):
