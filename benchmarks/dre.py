@@ -41,7 +41,7 @@ import numpy as np
 import pandas as pd
 from mbo import _end_with_parent, markdown, parse_method
 from scipy.spatial import KDTree
-from tables import HPOB, NAMES, SEEDS, Table, load, regret
+from tables import FOLD, HPOB, NAMES, SEEDS, Table, load, regret
 
 import rankwise
 from rankwise import Task
@@ -500,7 +500,7 @@ def report(cells: Sequence[Cell], out: Path, split: str) -> str:
 def _names(text: str) -> list[str]:
     names = list(dict.fromkeys(text.split(",")))
     for name in names:
-        if name not in NAMES:
+        if name.removesuffix(FOLD) not in NAMES:
             raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(NAMES)}")
     return names
 
@@ -515,7 +515,10 @@ def _seeds(text: str) -> list[int]:
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Compare suggesters on tables.")
-    parser.add_argument("--tables", type=_names, default=HPOB, help=", ".join(NAMES))
+    names = (
+        f"{', '.join(NAMES)}; with {FOLD} at the end, a third of the train tasks is the test split"
+    )
+    parser.add_argument("--tables", type=_names, default=HPOB, help=names)
     parser.add_argument("--split", choices=("validation", "test"), default="validation")
     parser.add_argument("--methods", type=parse_methods, default="random,portfolio,gp")
     parser.add_argument("--seeds", type=_seeds, default="0,1,2,3,4")

@@ -8,11 +8,16 @@
 - `oboe`: 335 tasks with the same 219 settings of 12 algorithms.
 
 The last three are encoded by their `schema.json`. The data folder also holds `splits.json`.
+
+Five or six validation tasks are few to choose settings on. `tst-svm-hpob-fold`, and so on, is a
+table for choosing, too: every third train task takes the place of the test tasks, which it does
+not contain, and the other train tasks are left to learn from.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +31,7 @@ from rankwise.types import Array
 
 HPOB = "tst-svm-hpob"
 NAMES = (HPOB, "hpobench-xgb", "textclf", "oboe")
+FOLD = "-fold"
 SEEDS = range(5)  # those that have initial points
 
 _SPLITS = ("train", "validation", "test")
@@ -55,11 +61,34 @@ class Table:
 
 @cache
 def load(name: str, data: Path) -> Table:
-    """The table of that name from the data folder."""
+    """The table of that name from the data folder; one that ends in `FOLD` is for choosing."""
+    if name.endswith(FOLD):
+        return _fold(load(name.removesuffix(FOLD), data))
     if name not in NAMES:
         raise ValueError(f"{name!r} is not one of {', '.join(NAMES)}")
     splits = json.loads((data / "splits.json").read_text())
     return _load_hpob(data, splits[_ORIGIN]) if name == HPOB else _load(name, data, splits[name])
+
+
+def _fold(table: Table) -> Table:
+    held = table.train[::3]
+    train = tuple(name for name in table.train if name not in held)
+    known = (*train, *held, *table.validation)
+    initial = {
+        (name, seed): np.random.default_rng([seed, zlib.crc32(name.encode())]).choice(
+            len(table.tasks[name]), 5, replace=False
+        )
+        for name in held
+        for seed in SEEDS
+    }
+    return Table(
+        f"{table.name}{FOLD}",
+        {name: table.tasks[name] for name in known},
+        train,
+        table.validation,
+        held,
+        {**{key: rows for key, rows in table.initial.items() if key[0] in known}, **initial},
+    )
 
 
 def regret(task: Task, rows: Sequence[int] | np.ndarray) -> Array:

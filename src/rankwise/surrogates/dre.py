@@ -7,6 +7,7 @@ Khazi, Pineda Arango, Grabocka: "Deep Ranking Ensembles for Hyperparameter Optim
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from numbers import Integral
@@ -52,7 +53,9 @@ class DeepRankingEnsemble(Surrogate):
         loss: a name of `rankwise.losses.LOSSES`.
         weighting: of the positions in a list, for "listmle".
         limit: of the range of the scores within the loss; None: no limit.
-        epochs: of fine-tuning; the paper's number is 1000.
+        epochs: of fine-tuning, at most; the paper's number is 1000.
+        pace: epochs of fine-tuning per observation, when past tasks were learnt: a few
+            observations must not undo what many tasks have taught. 0: always `epochs`.
         rate: learning rate of fine-tuning.
         random_rate: that of training from random weights.
         patience: fine-tuning ends when the best observations are in order for so many epochs;
@@ -78,6 +81,7 @@ class DeepRankingEnsemble(Surrogate):
         weighting: str = "inverse-log",
         limit: float | None = 10.0,
         epochs: int = _PAPER_EPOCHS,
+        pace: float = 0.0,
         rate: float = 1e-3,
         random_rate: float = 0.02,
         patience: int = 0,
@@ -92,6 +96,8 @@ class DeepRankingEnsemble(Surrogate):
         for name, value in {"context": context, "patience": patience}.items():
             if not is_number(value, Integral) or value < 0:
                 raise OptionError(f"{name} must be an integer of at least 0, not {value!r}")
+        if not (is_number(pace) and pace >= 0):
+            raise OptionError(f"pace must be a number of at least 0, not {pace!r}")
         for name, number in {"rate": rate, "random_rate": random_rate}.items():
             if not (is_number(number) and number > 0):
                 raise OptionError(f"{name} must be a positive number, not {number!r}")
@@ -100,7 +106,7 @@ class DeepRankingEnsemble(Surrogate):
         self.members, self.layers, self.width, self.context = members, layers, width, context
         self.loss, self.weighting, self.limit = loss, weighting, limit
         self._loss = make_loss(loss, weighting=weighting, limit=limit)
-        self.epochs, self.rate, self.random_rate = epochs, rate, random_rate
+        self.epochs, self.pace, self.rate, self.random_rate = epochs, pace, rate, random_rate
         self.patience, self.support, self.fine_tune = patience, support, fine_tune
         self.training = training or MetaTraining()
         self.seed = seed
@@ -185,8 +191,7 @@ class DeepRankingEnsemble(Surrogate):
         with one_thread():
             observations = Observations.of(task.X, task.losses, self._loss, start.dtype)
             if self.fine_tune and len(task) > 1 and np.unique(task.losses).size > 1:
-                rate = self.random_rate if self._start is None else self.rate
-                tuning = Tuning(self.epochs, rate, self.support, self.patience)
+                tuning = self._tuning(len(task))
                 self._weights, self.epochs_ = fine_tune(
                     architecture, start, observations, self._loss, tuning, generator
                 )
@@ -293,8 +298,15 @@ class DeepRankingEnsemble(Surrogate):
 
     def _settings(self) -> dict[str, Any]:
         names = ("members", "layers", "width", "context", "loss", "weighting", "limit", "epochs")
-        more = ("rate", "random_rate", "patience", "support", "fine_tune", "seed")
+        more = ("pace", "rate", "random_rate", "patience", "support", "fine_tune", "seed")
         return {name: getattr(self, name) for name in (*names, *more)}
+
+    def _tuning(self, n: int) -> Tuning:
+        """How n observations are learnt."""
+        if self._start is None:
+            return Tuning(self.epochs, self.random_rate, self.support, self.patience)
+        epochs = min(self.epochs, math.ceil(self.pace * n)) if self.pace else self.epochs
+        return Tuning(epochs, self.rate, self.support, self.patience)
 
     def _check_fitted(self) -> Architecture:
         if self._architecture is None or self._weights is None:
