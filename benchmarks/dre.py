@@ -202,15 +202,17 @@ def _dre(table: Table, options: Options, context: Context, transfer: bool = True
             rest[name] = training.pop(name)
         if f"meta_{name}" in rest:
             training[name] = rest.pop(f"meta_{name}")
-    ensemble = DeepRankingEnsemble(**rest, training=MetaTraining(**training))
+    ensemble = DeepRankingEnsemble(**rest)
     if transfer:
         kept = ("members", "layers", "width", "context", "loss", "weighting", "limit", "seed")
-        key = {**training, **{name: rest[name] for name in kept if name in rest}}
-        parts = (table.name, *(f"{k}={v}" for k, v in sorted(key.items())))
+        shape = {name: rest[name] for name in kept if name in rest}
+        parts = (table.name, *(f"{k}={v}" for k, v in sorted({**training, **shape}.items())))
         path = context.folder / f"{'__'.join(parts)}.safetensors"
         if not path.exists():
             past, checks = ([table.tasks[n] for n in s] for s in (table.train, table.validation))
-            ensemble.meta_fit(past, checks, progress=False).save(path)
+            # Without the other options: a file's settings hold where the reader's say nothing.
+            learner = DeepRankingEnsemble(**shape, training=MetaTraining(**training))
+            learner.meta_fit(past, checks, progress=False).save(path)
         ensemble = DeepRankingEnsemble.load(path, **rest)
     if reuse:
         return Modelled(Reusing(ensemble), acquisition)

@@ -33,7 +33,6 @@ from rankwise.types import Array
 
 _KIND = "deep ranking ensemble"
 _AT_ONCE = 1000  # configurations that are scored together: all members' activations fit a cache
-_PAPER_EPOCHS = 1000
 
 
 class DeepRankingEnsemble(Surrogate):
@@ -79,9 +78,9 @@ class DeepRankingEnsemble(Surrogate):
         context: int = 16,
         loss: str = "listmle",
         weighting: str = "inverse-log",
-        limit: float | None = 10.0,
-        epochs: int = _PAPER_EPOCHS,
-        pace: float = 0.0,
+        limit: float | None = 3.0,
+        epochs: int = 300,
+        pace: float = 8.0,
         rate: float = 1e-3,
         random_rate: float = 0.02,
         patience: int = 0,
