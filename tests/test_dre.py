@@ -81,7 +81,8 @@ def test_any_number_of_observations_gives_ranks(ensemble, n):
     task = parabola([0.2, 0.8], n, 7)
     ensemble.fit(task)
     check_posterior(ensemble)
-    assert ensemble.epochs_ == (0 if n < 2 else 30)
+    slowly = min(30, 8 * n) if ensemble.meta_learned else 30
+    assert ensemble.epochs_ == (0 if n < 2 else slowly)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 999, 1000, 1001, 2500])
@@ -177,11 +178,12 @@ def test_fine_tuning_brings_the_observations_into_order(options):
     assert ensemble.predict(task.X).mean.argmin() == task.losses.argmin()
 
 
-def test_meta_learned_scorers_are_brought_into_order_as_well(learnt):
+def test_meta_learned_scorers_are_brought_into_order_as_well(learnt, saved):
     task = parabola([0.1, 0.9], 20, 3)  # nothing like the past
     assert max(taus(learnt.fit(NOTHING), task)) < 0
-    learnt.epochs, learnt.rate, learnt.support = 800, 0.01, 0.0
-    assert min(taus(learnt.fit(task), task)) > 0.8
+    # Scores beyond a limit have next to no gradient, so without one.
+    options = {"epochs": 800, "pace": 0.0, "rate": 0.01, "support": 0.0, "limit": None}
+    assert min(taus(DeepRankingEnsemble.load(saved, **options).fit(task), task)) > 0.8
 
 
 def test_every_fit_starts_anew(ensemble):
@@ -417,8 +419,7 @@ def test_the_space_is_checked_only_if_it_is_given(saved, learnt):
     with pytest.raises(ModelFileError, match="another search space; learn it again"):
         DeepRankingEnsemble.load(saved, fingerprint="of another space")
     learnt.save(saved)
-    with pytest.raises(ModelFileError, match="another search space"):
-        DeepRankingEnsemble.load(saved, fingerprint="of a space")
+    assert DeepRankingEnsemble.load(saved, fingerprint="of a space").meta_learned
 
 
 @pytest.mark.parametrize(

@@ -546,7 +546,7 @@ def test_a_model_from_a_file_proposes_what_the_tasks_would_have(model):
 
 def test_the_evaluations_of_a_study_correct_what_was_learnt(model):
     """The optimum is where the past had its worst."""
-    options = {"model": model, "epochs": 200, "rate": 0.01}
+    options = {"model": model, "epochs": 200, "pace": 0.0, "rate": 0.01, "limit": None}
     optimizer = go_on(Optimizer(NUMERIC, method="dre", seed=0, **options), 10, lambda c: c["x"])
     found = [t.configuration["x"] for t in optimizer.trials]
     assert found[0] > 2.5 and min(found) < -3

@@ -263,7 +263,8 @@ class DeepRankingEnsemble(Surrogate):
 
         Args:
             path: of the file.
-            fingerprint: of the space it is to be used for; "" does not check.
+            fingerprint: of the space it is to be used for; it is not checked if this or the saved
+                one is "".
             **options: of `DeepRankingEnsemble`, instead of the saved ones, as far as they do
                 not change the shape of the networks.
 
@@ -272,7 +273,7 @@ class DeepRankingEnsemble(Surrogate):
                 another space or by another version.
         """
         tensors, record = read_model(path, _KIND)
-        if fingerprint and record["fingerprint"] != fingerprint:
+        if fingerprint and record["fingerprint"] not in ("", fingerprint):
             raise ModelFileError(
                 f"{path} was learnt from studies of another search space; learn it again from "
                 "studies of this one"
