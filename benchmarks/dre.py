@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from mbo import _end_with_parent, markdown, parse_method
+from mbo import _end_with_parent, markdown, parse_method, parse_methods
 from scipy.spatial import KDTree
 from tables import FOLD, HPOB, NAMES, SEEDS, Table, load, regret
 
@@ -242,21 +242,6 @@ SUGGESTERS: dict[str, Callable[[Table, Options, Context], Suggester]] = {
     "dre": _dre,
     "dre-ri": partial(_dre, transfer=False),
 }
-
-
-def parse_methods(text: str) -> list[str]:
-    """The methods of a list in which commas separate methods and also options of a method."""
-    found: list[str] = []
-    for piece in text.split(","):
-        if "=" in piece and ":" not in piece and found:
-            found[-1] += f",{piece}"
-        else:
-            found.append(piece)
-    unknown = [method for method in found if parse_method(method)[0] not in SUGGESTERS]
-    if unknown:
-        known = ", ".join(SUGGESTERS)
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {known}")
-    return list(dict.fromkeys(found))
 
 
 # ---------------------------------------------------------------------- running cells
@@ -522,7 +507,8 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--tables", type=_names, default=HPOB, help=names)
     parser.add_argument("--split", choices=("validation", "test"), default="validation")
-    parser.add_argument("--methods", type=parse_methods, default="random,portfolio,gp")
+    methods = partial(parse_methods, known=SUGGESTERS)
+    parser.add_argument("--methods", type=methods, default="random,portfolio,gp")
     parser.add_argument("--seeds", type=_seeds, default="0,1,2,3,4")
     parser.add_argument("--steps", type=int, default=50, help="suggestions per run")
     parser.add_argument("--initial", type=int, default=5, choices=range(6), help="initial rows")

@@ -23,7 +23,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import date
@@ -143,7 +143,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def parse_methods(text: str) -> list[str]:
+def parse_methods(text: str, known: Collection[str] = ()) -> list[str]:
     """The methods of a list in which commas separate methods and also options of a method."""
     found: list[str] = []
     for piece in text.split(","):
@@ -151,11 +151,11 @@ def parse_methods(text: str) -> list[str]:
             found[-1] += f",{piece}"
         else:
             found.append(piece)
-    known = [*PEERS, *rankwise.methods.available()]
+    known = known or [*PEERS, *rankwise.methods.available()]
     unknown = [method for method in found if parse_method(method)[0] not in known]
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(known)}")
-    return found
+    return list(dict.fromkeys(found))
 
 
 # ---------------------------------------------------------------------- running cells
