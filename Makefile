@@ -57,7 +57,7 @@ $(CORE): pyproject.toml constraints.txt
 
 $(DEV): $(CORE)
 	@echo "Installing the tools for development"
-	@$(PIP_INSTALL) -e ".[dev]"
+	@$(PIP_INSTALL) -e ".[dev,bench,dask]"
 	@touch $@
 
 $(DOCS): $(CORE)

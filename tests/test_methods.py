@@ -377,7 +377,7 @@ def past(name) -> TaskSet:
 
 @lru_cache
 def _learnt(method, name):
-    return make(method, SPACES[name], tasks=past(name), seed=0, **LEARNING[method])
+    return make(method, SPACES[name], tasks=past(name), seed=0, **LEARNING.get(method, {}))
 
 
 def learnt(method, name, *, seed=0, design=None):
@@ -451,10 +451,12 @@ def test_survives_strange_losses_after_past_tasks(method, values):
     assert len(optimizer.ask(2)) == 2
 
 
-@every_transfer_method
+@pytest.mark.parametrize(
+    "method", [m for m in TRANSFER if "acquisition" in methods.get(m).options]
+)
 @pytest.mark.parametrize("acquisition", rankwise.acquisition.available())
 def test_every_acquisition_works_before_the_first_evaluation(method, acquisition):
-    options = {"tasks": past("numeric"), "acquisition": acquisition, **HASTE[method]}
+    options = {"tasks": past("numeric"), "acquisition": acquisition, **HASTE.get(method, {})}
     with threadpool_limits(1):
         check_trials(go_on(make(method, NUMERIC, seed=0, **options), 2), 2)
 
@@ -465,7 +467,7 @@ def test_a_space_with_one_point_has_nothing_to_be_learnt(method, space):
     encoder = Encoder(space)
     [only] = encoder.decode(encoder.sample(1, np.random.default_rng(0)))
     tasks = TaskSet.of(encoder, {"past": ([only] * 4, [1.0, 2.0, 3.0, 4.0])})
-    assert make(method, space, tasks=tasks, seed=0, **HASTE[method]).ask() == [only]
+    assert make(method, space, tasks=tasks, seed=0, **HASTE.get(method, {})).ask() == [only]
 
 
 @every_transfer_method
@@ -486,18 +488,19 @@ def test_past_tasks_without_an_order_are_as_good_as_none(method, losses):
     tasks = TaskSet.of(encoder, {"useless": (configurations, losses)})
     a, b = (make(method, NUMERIC, seed=0, tasks=t) for t in (tasks, ()))
     assert a.ask(5) == b.ask(5)  # the design
-    assert len(a._design_rows) == 4
+    assert len(a._design_rows) == len(b._design_rows)
+    assert (method != "dre") or len(a._design_rows) == 4
 
 
 @every_transfer_method
 def test_tasks_may_come_as_a_plain_sequence_or_in_parts(method):
     whole = past("numeric")
-    options = {"seed": 0, **HASTE[method]}
+    options = {"seed": 0, **HASTE.get(method, {})}
     variants = [whole, list(whole.tasks), whole.split()]
     asked = [make(method, NUMERIC, tasks=tasks, **options).ask(2) for tasks in variants]
     assert asked[0] == asked[1] == asked[2]
     other = make(method, NUMERIC, tasks=whole.split(0.5), **options).ask(2)
-    assert other != asked[0]
+    assert (other == asked[0]) == (method == "portfolio")  # which needs no validation tasks
 
 
 @pytest.mark.parametrize("method", [m for m in methods.available() if m not in TRANSFER])
@@ -581,14 +584,20 @@ def test_a_model_that_does_not_fit_is_refused(model, tmp_path):
 
 
 def quick_minimize(method="dre", **options):
-    options = {"trials": 3, "seed": 1, "tasks": past("numeric"), **HASTE[method], **options}
-    return rankwise.minimize(past_loss, NUMERIC, method=method, **QUICK[method], **options)
+    options = {
+        "trials": 3,
+        "seed": 1,
+        "tasks": past("numeric"),
+        **HASTE.get(method, {}),
+        **options,
+    }
+    return rankwise.minimize(past_loss, NUMERIC, method=method, **QUICK.get(method, {}), **options)
 
 
 @every_transfer_method
 def test_minimize_learns_from_past_tasks(method):
     result = quick_minimize(method)
-    expected = make(method, NUMERIC, tasks=past("numeric"), seed=1, **HASTE[method])
+    expected = make(method, NUMERIC, tasks=past("numeric"), seed=1, **HASTE.get(method, {}))
     go_on(expected, 3, past_loss)
     configurations = [t.configuration for t in result.trials]
     assert configurations == [t.configuration for t in expected.trials]

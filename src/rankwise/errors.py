@@ -55,6 +55,10 @@ class ModelFileError(RankwiseError, ValueError):
     """A file does not hold the model that is asked for, or cannot be written."""
 
 
+class BenchmarkDataError(RankwiseError, ValueError):
+    """The data of a benchmark are missing or damaged, or its results cannot be written."""
+
+
 class RunWarning(UserWarning):
     """Something in a run went wrong or is not as it was, and the run goes on."""
 

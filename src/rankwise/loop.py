@@ -111,7 +111,7 @@ def minimize(
     encoder = Encoder(space)
     _check_options(method, options)
     past = as_task_set(tasks)
-    learning = {"progress": progress} if methods.get(method).transfer else {}
+    learning = {"progress": progress} if "progress" in methods.get(method).options else {}
     # A wrong option, design or seed is found here, before a study is created.
     checked = Optimizer(
         encoder, method=method, design=design, tasks=past, seed=seed, **learning, **options

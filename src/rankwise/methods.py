@@ -19,7 +19,7 @@ from rankwise.task import Task, TaskSet, as_task_set
 if TYPE_CHECKING:
     from rankwise.acquisition import Acquisition
     from rankwise.space import Encoder, Layout
-    from rankwise.strategy import Strategy
+    from rankwise.strategy import Learner, Strategy
     from rankwise.surrogates.base import Surrogate
     from rankwise.surrogates.dre import DeepRankingEnsemble
 
@@ -216,6 +216,25 @@ def _dre_ri(
     return _ranked(encoder, DeepRankingEnsemble(**settings), acquisition, liar)
 
 
+def _default(encoder: Encoder) -> Strategy:
+    from rankwise.baselines import DefaultStrategy
+
+    return DefaultStrategy(encoder, design=None)
+
+
+def _portfolio(encoder: Encoder, past: TaskSet, *, length: int = 50) -> Strategy:
+    from rankwise.baselines import PortfolioStrategy, greedy_portfolio
+
+    rows = greedy_portfolio((*past.tasks, *past.validation), check_count("length", length))
+    return PortfolioStrategy(encoder, None, rows)
+
+
+def _optuna(encoder: Encoder, sampler: str) -> Strategy:
+    from rankwise.peers import OptunaStrategy
+
+    return OptunaStrategy(encoder, None, sampler)
+
+
 def _ranked(
     encoder: Encoder, ensemble: DeepRankingEnsemble, acquisition: str | Acquisition, liar: str
 ) -> Strategy:
@@ -226,6 +245,7 @@ def _ranked(
         liar,
         informed=ensemble.meta_learned,
         make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+        learner=ensemble if ensemble.meta_learned else None,
     )
 
 
@@ -237,6 +257,7 @@ def _model_based(
     *,
     informed: bool = False,
     make_cost_surrogate: Callable[[int], Surrogate] | None = None,
+    learner: Learner | None = None,
 ) -> Strategy:
     from rankwise.acquisition import make_acquisition
     from rankwise.design import Design
@@ -252,6 +273,7 @@ def _model_based(
         liar=liar,
         informed=informed,
         make_cost_surrogate=make_cost_surrogate,
+        learner=learner,
     )
 
 
@@ -273,6 +295,9 @@ _TABLE: dict[str, Method] = {
     for method in (
         Method("random", "random search, none twice", False, _random),
         Method("grid", "ever finer grids in random order", False, _grid),
+        Method(
+            "default", "the space's default configuration, then random search", False, _default
+        ),
         Method("gp", "Gaussian process, expected improvement", False, _gp),
         Method("forest", "random forest, lower confidence bound", False, _forest),
         Method(
@@ -280,5 +305,8 @@ _TABLE: dict[str, Method] = {
         ),
         Method("dre", "Deep Ranking Ensemble, meta-learned on past tasks", True, _dre, _DRE),
         Method("dre-ri", "Deep Ranking Ensemble from random weights", False, _dre_ri, _DRE),
+        Method("portfolio", "past configurations good together, in turn", True, _portfolio),
+        Method("tpe", "Optuna's TPE sampler", False, partial(_optuna, sampler="tpe")),
+        Method("gp-optuna", "Optuna's GP sampler", False, partial(_optuna, sampler="gp")),
     )
 }

@@ -19,6 +19,7 @@ from rankwise.design import Design
 from rankwise.errors import OptionError, SpaceExhausted, check_name, is_number
 from rankwise.proposal import Seen
 from rankwise.space import Encoder
+from rankwise.strategy import Strategy
 from rankwise.task import INVALID, OK, STATUSES, Task, TaskSet
 from rankwise.types import Array, Configuration
 
@@ -108,6 +109,11 @@ class Optimizer:
         self._reserved = 0
 
     # ------------------------------------------------------------------ what is known
+
+    @property
+    def strategy(self) -> Strategy:
+        """How the method proposes, with what it has learnt."""
+        return self._strategy
 
     @property
     def trials(self) -> list[Trial]:

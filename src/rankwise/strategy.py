@@ -11,6 +11,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -24,6 +26,8 @@ from rankwise.surrogates.base import Posterior, Surrogate
 from rankwise.task import Task
 from rankwise.types import Array
 
+FALLBACK = "the surrogate failed"
+"""How the warning begins that a proposal is a random one."""
 LIARS = ("min", "mean", "max", "sampled-lambda")
 
 _ELITE = 5  # evaluated configurations from which local search starts
@@ -55,12 +59,32 @@ class Strategy(ABC):
             SpaceExhausted: there is no new configuration.
         """
 
+    def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
+        """The number of the row to evaluate next where only a pool (m, d) of rows can be.
+
+        Unless a strategy knows better, the row nearest to what it would propose.
+
+        Args:
+            history: the evaluations so far.
+            pool: at least one configuration; none of them was evaluated.
+            rng: source of all randomness.
+        """
+        nothing = np.empty((0, pool.shape[1]))
+        try:
+            wanted = self.propose(history, nothing, rng)
+        except SpaceExhausted:
+            return int(rng.integers(len(pool)))
+        return int(np.argmin(((pool - wanted) ** 2).sum(axis=1)))
+
 
 class RandomStrategy(Strategy):
     """Uniformly random configurations (or by the priors of the space), none twice."""
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         return random_unseen(self.encoder, Seen(history.X, pending), rng)
+
+    def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
+        return int(rng.integers(len(pool)))
 
 
 @dataclass(frozen=True)
@@ -91,6 +115,13 @@ class GridStrategy(Strategy):
         return random_unseen(self.encoder, seen, rng)  # too large to list: points are all alike
 
 
+class Learner(Protocol):
+    """Something that has learnt past tasks."""
+
+    def save(self, path: str | Path, *, fingerprint: str = "") -> None:
+        """Write it to a file, from which the method's option `model` takes it."""
+
+
 @dataclass(frozen=True)
 class ModelStrategy(Strategy):
     """A surrogate, an acquisition and a search for its maximum.
@@ -106,6 +137,7 @@ class ModelStrategy(Strategy):
         informed: the surrogate knows something before the first evaluation.
         make_cost_surrogate: makes the model of the logarithm of the seconds, for acquisitions
             that weigh the cost; by default `make_surrogate`.
+        learner: what has learnt past tasks and can be saved, if anything.
     """
 
     make_surrogate: Callable[[int], Surrogate]
@@ -114,6 +146,7 @@ class ModelStrategy(Strategy):
     liar: str = "min"
     informed: bool = False
     make_cost_surrogate: Callable[[int], Surrogate] | None = None
+    learner: Learner | None = None
 
     def __post_init__(self) -> None:
         check_name("liar", self.liar, LIARS)
@@ -137,13 +170,22 @@ class ModelStrategy(Strategy):
         except SpaceExhausted:
             raise
         except Exception as error:  # a study must not die of its surrogate
-            warnings.warn(
-                f"the surrogate failed ({type(error).__name__}: {error}); "
-                "proposing a random configuration instead",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            _warn_of_fallback(error)
             return random_unseen(self.encoder, seen, rng)
+
+    def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
+        """The row with the largest utility; which of several equal ones is drawn."""
+        if not (self.informed or len(history)):
+            return int(rng.integers(len(pool)))
+        try:
+            utility, _ = self._utility(history, np.empty((0, pool.shape[1])), rng)
+            values = utility(pool)
+            if np.isnan(values).any():
+                raise ValueError("a utility is not a number")
+        except Exception as error:
+            _warn_of_fallback(error)
+            return int(rng.integers(len(pool)))
+        return int(rng.choice(np.flatnonzero(values == values.max())))
 
     def _utility(
         self, history: Task, pending: Array, rng: np.random.Generator
@@ -178,3 +220,11 @@ class ModelStrategy(Strategy):
             return acquisition(candidates, incumbent, rng, cost.predict(X) if cost else None)
 
         return utility, surrogate.relative
+
+
+def _warn_of_fallback(error: Exception) -> None:
+    warnings.warn(
+        f"{FALLBACK} ({type(error).__name__}: {error}); proposing a random configuration instead",
+        RuntimeWarning,
+        stacklevel=3,
+    )

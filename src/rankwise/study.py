@@ -61,7 +61,7 @@ class StudyLog:
         name: str | None,
         direction: str,
     ) -> None:
-        self._distributions = {p.name: _distribution(p) for p in encoder.parameters}
+        self._distributions = {p.name: distribution(p) for p in encoder.parameters}
         self._parameters = {p.name: p for p in encoder.parameters}
         self._encoder = encoder
         self._backlog: dict[int, Trial] = {}
@@ -69,7 +69,7 @@ class StudyLog:
         self.size = 0  # the number of trials in the study, ours or not
         self._sign = 1.0 if direction == "minimize" else -1.0
         self._warned = False
-        with _quiet(), _storage_errors(storage, "open"):
+        with quiet_optuna(), _storage_errors(storage, "open"):
             self.study = optuna.create_study(
                 storage=storage,
                 study_name=name,
@@ -158,7 +158,7 @@ class StudyLog:
     @contextmanager
     def _kept_on_failure(self) -> Iterator[None]:
         try:
-            with _quiet():
+            with quiet_optuna():
                 yield
         except Exception as error:  # storages raise many kinds
             if not self._warned:
@@ -263,7 +263,8 @@ def _attributes(trial: Trial) -> dict[str, Any]:
     return kept
 
 
-def _distribution(parameter: Parameter) -> BaseDistribution:
+def distribution(parameter: Parameter) -> BaseDistribution:
+    """What Optuna calls the range of a hyperparameter."""
     if isinstance(parameter, Number):
         if parameter.integer:
             return IntDistribution(int(parameter.lower), int(parameter.upper), log=parameter.log)
@@ -292,7 +293,7 @@ def _key(name: str) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_optuna() -> Iterator[None]:
     """Optuna logs each study and trial at INFO; our own display says it better."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))

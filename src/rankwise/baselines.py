@@ -1,0 +1,84 @@
+"""Strategies without a model: what every method has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from rankwise.proposal import Seen, random_unseen
+from rankwise.strategy import RandomStrategy, Strategy
+from rankwise.task import Task
+from rankwise.types import Array
+
+
+class DefaultStrategy(Strategy):
+    """The default configuration of the space, then random search."""
+
+    def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
+        return self._listed.propose(history, pending, rng)
+
+    def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
+        return self._listed.choose(history, pool, rng)
+
+    @property
+    def _listed(self) -> PortfolioStrategy:
+        return PortfolioStrategy(
+            self.encoder, self.design, self.encoder.encode([self.encoder.default])
+        )
+
+
+@dataclass(frozen=True)
+class PortfolioStrategy(Strategy):
+    """Given configurations in turn, then random search.
+
+    Attributes:
+        rows: the configurations (n, d), encoded, the first one first.
+    """
+
+    rows: Array
+
+    def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
+        seen = Seen(history.X, pending)
+        fresh = self.rows[seen.new(self.rows)] if len(self.rows) else self.rows
+        if not len(fresh):
+            return random_unseen(self.encoder, seen, rng)
+        first: Array = fresh[0]
+        return first
+
+    def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
+        """A configuration that the pool never had is represented by the nearest that it had."""
+        if len(self.rows):
+            _, nearest = KDTree(np.concatenate([pool, history.X])).query(self.rows)
+            fresh = nearest[nearest < len(pool)]
+            if len(fresh):
+                return int(fresh[0])
+        return RandomStrategy(self.encoder, self.design).choose(history, pool, rng)
+
+
+def greedy_portfolio(tasks: Sequence[Task], length: int) -> Array:
+    """Configurations (n, d) of past tasks that were good together, n at most `length`.
+
+    Each one lowers most the mean over the tasks of the normalised regret of the best so far; the
+    list ends where none lowers it. On a task that has not evaluated a configuration, the nearest
+    one that it has counts.
+    """
+    useful = [task for task in tasks if task.X.shape[1] and len(task) and np.ptp(task.losses) > 0]
+    if not useful:
+        return np.empty((0, 0))
+    rows = np.unique(np.concatenate([task.X for task in useful]), axis=0)
+    regrets = np.empty((len(rows), len(useful)))
+    for column, task in enumerate(useful):
+        _, nearest = KDTree(task.X).query(rows)
+        losses = task.losses
+        regrets[:, column] = (losses[nearest] - losses.min()) / np.ptp(losses)
+    best, chosen = np.ones(len(useful)), []
+    for _ in range(length):
+        means = np.minimum(regrets, best).mean(axis=1)
+        if means.min() >= best.mean():
+            break
+        chosen.append(int(np.argmin(means)))
+        best = np.minimum(best, regrets[chosen[-1]])
+    return rows[chosen]

@@ -1,0 +1,85 @@
+"""How far a benchmark run is, and how long it has to go."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from typing_extensions import Self
+
+from rankwise.bench.cells import Cell
+
+_EVERY = 30.0  # seconds between lines where there is no terminal
+
+
+class Display:
+    """A bar on a terminal, else a line now and then; failed cells are named at once.
+
+    Args:
+        progress: whether to show a bar; None: if standard error is a terminal.
+        total: number of cells.
+    """
+
+    def __init__(self, progress: bool | None, total: int) -> None:
+        self._bar: Any = None
+        self._total, self._done, self._failed = total, 0, 0
+        self._start = self._said = time.monotonic()
+        if sys.stderr.isatty() if progress is None else progress:
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
+
+            self._bar = Progress(
+                TextColumn("[bold]cells"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[last]}"),
+                console=Console(stderr=True),
+            )
+            self._task = self._bar.add_task("", total=total, last="")
+
+    def __enter__(self) -> Self:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def advance(self, cell: Cell, error: str) -> None:
+        """One more cell is finished."""
+        self._done += 1
+        name = f"{cell.benchmark} {cell.task} {cell.method} seed {cell.seed}"
+        if error:
+            self._failed += 1
+            self._say(f"failed: {name}: {error}")
+        if self._bar:
+            self._bar.update(self._task, completed=self._done, last=name)
+        elif time.monotonic() - self._said > _EVERY or self._done == self._total:
+            self._said = time.monotonic()
+            left = (self._said - self._start) / self._done * (self._total - self._done)
+            failed = f", {self._failed} failed" if self._failed else ""
+            self._say(f"{self._done}/{self._total} cells{failed}, {left / 60:.1f} min left")
+
+    def _say(self, line: str) -> None:
+        if self._bar:
+            self._bar.console.print(line, markup=False)
+        else:
+            print(line, file=sys.stderr, flush=True)

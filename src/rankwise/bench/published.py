@@ -1,0 +1,107 @@
+"""Published results of HPO-B as runs, to be ranked together with ours.
+
+A file holds one method: `space`, `dataset` and `seed` (rows,), and `incumbent` (rows, 101), the
+best accuracy after the 5 initial points and after each of 100 trials, normalised so that 1 is the
+best of the task's table and 0 the worst. Files that end in "-C" or begin with "optformer-" are of
+HPO-B's continuous variant: compare them with runs of that variant only.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from rankwise.bench.base import INITIAL
+from rankwise.bench.files import unreadable, wrong
+from rankwise.bench.results import Run
+from rankwise.errors import check_count
+from rankwise.types import Array
+
+MARK = " (published)"
+"""Ends the name of a published method, so that it is not taken for one of ours."""
+
+TRANSFER = frozenset(
+    [
+        "ablr",
+        "fsbo",
+        "fsbo2",
+        "hyperbo",
+        "nap",
+        "optformer",
+        "rgpe",
+        "taf",
+        "tst",
+    ]  # they learn from past tasks
+)
+
+
+def read_published(
+    paths: Iterable[Path], *, trials: int = 100, spaces: Iterable[str] | None = None
+) -> list[Run]:
+    """The runs in the files of published methods.
+
+    The method has the name of the file, without "hpob-" and with `MARK`; the benchmark is the
+    search space, and the task the data set. Incumbents that become worse are read as the best so
+    far. Seconds are not published.
+
+    Args:
+        paths: of the files (.npz).
+        trials: longer runs are cut to this; shorter ones are kept as they are.
+        spaces: ids of the search spaces wanted; by default all.
+
+    Raises:
+        BenchmarkDataError: a file is missing or damaged.
+    """
+    check_count("trials", trials)
+    wanted = None if spaces is None else set(spaces)
+    runs = (run for path in paths for run in _read(Path(path), trials))
+    return [run for run in runs if wanted is None or run.benchmark in wanted]
+
+
+def is_transfer(method: str) -> bool:
+    """Whether a published method, by its name here, learns from past tasks."""
+    # Files of the studies "nap" and "optformer" begin with that name, those of random search too.
+    name = re.sub("^(nap|optformer)-", "", method.removesuffix(MARK).lower())
+    return method.endswith(MARK) and not _TRANSFER.isdisjoint(re.split("[-_]", name))
+
+
+def _read(path: Path, trials: int) -> list[Run]:
+    spaces, datasets, seeds, incumbents = _arrays(path)
+    regrets = 1.0 - np.maximum.accumulate(incumbents[:, : trials + 1], axis=1)
+    method = path.stem.removeprefix("hpob-") + MARK
+    length = regrets.shape[1] - 1
+    return [
+        Run(str(space), str(dataset), method, seed, INITIAL, length, curve)
+        for space, dataset, seed, curve in zip(spaces, datasets, seeds, regrets, strict=True)
+    ]
+
+
+def _arrays(path: Path) -> tuple[np.ndarray, np.ndarray, list[int], Array]:
+    """Spaces, data sets, seeds (rows,) and incumbents (rows, trials + 1) of a file."""
+    names = ("space", "dataset", "seed", "incumbent")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            spaces, datasets, seeds, incumbents = (file[name] for name in names)
+    except KeyError as error:
+        raise wrong(path, f"an array is missing ({error.args[0]})") from error
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise unreadable(path, error) from error
+    if incumbents.ndim != 2 or incumbents.shape[1] < 2 or incumbents.dtype.kind != "f":
+        raise wrong(path, "'incumbent' is no table of numbers (rows, trials + 1)")
+    if any(column.shape != (len(incumbents),) for column in (spaces, datasets, seeds)):
+        raise wrong(path, "'space', 'dataset' and 'seed' do not have one entry for each row")
+    if not np.all((incumbents >= 0) & (incumbents <= 1)):
+        raise wrong(path, "'incumbent' is not between 0 and 1 everywhere")
+    return spaces, datasets, [_seed(path, str(seed)) for seed in seeds], incumbents
+
+
+def _seed(path: Path, text: str) -> int:
+    """HPO-B calls its seeds "test0", "test1", ..."""
+    match = re.fullmatch(r"(?:test)?(\d+)", text)
+    if match is None:
+        raise wrong(path, f"the seed {text!r} is not like 'test0'")
+    return int(match[1])

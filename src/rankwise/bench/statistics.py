@@ -1,0 +1,178 @@
+"""What the runs of a benchmark say: mean regrets and ranks with intervals, and seconds.
+
+Every function takes panels of the same methods and trials. One panel gives the figures of a
+benchmark, several give those over benchmarks. Means let benchmarks weigh the same, and within a
+benchmark tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankwise.bench.panel import Panel
+from rankwise.errors import OptionError
+from rankwise.types import Array, Mask
+
+ALPHA = 0.05  # level of tests; intervals hold what is left
+DRAWS = 1000  # of the bootstrap
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A mean with an interval for each of M methods after 0 to T trials.
+
+    Attributes:
+        methods: names (M,).
+        mean: (M, T + 1); NaN for a method that cannot be averaged because runs are missing.
+        low: lower end of the 95 % interval (M, T + 1).
+        high: upper end of the 95 % interval (M, T + 1).
+        blocks: pairs of task and seed that the means are over.
+        of: how many pairs there are.
+    """
+
+    methods: tuple[str, ...]
+    mean: Array
+    low: Array
+    high: Array
+    blocks: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per proposal of a method; NaN if it made none."""
+
+    mean: float
+    median: float
+    p95: float
+
+
+# ---------------------------------------------------------------------- several benchmarks
+
+
+def common(panels: Sequence[Panel]) -> list[Panel]:
+    """The panels with the methods that all of them have, in the order of the first."""
+    shared = [m for m in panels[0].methods if all(m in panel.methods for panel in panels)]
+    return [panel.only(shared) for panel in panels]
+
+
+def rankable(panels: Sequence[Panel]) -> list[str]:
+    """The methods that have at least one run in each panel: without one, no block is complete."""
+    _check_alike(panels)
+    able = np.all([panel.present.any(axis=1) for panel in panels], axis=0)
+    return [method for method, yes in zip(panels[0].methods, able, strict=True) if yes]
+
+
+def complete_blocks(panel: Panel) -> Mask:
+    """The blocks (B,) in which every method has a run."""
+    return np.asarray(panel.present.all(axis=0))
+
+
+def _check_alike(panels: Sequence[Panel]) -> None:
+    if len({(panel.methods, panel.trials) for panel in panels}) != 1:
+        raise OptionError(
+            "panels can be summarised together if they have the same methods in the same order "
+            "and as many trials; see common"
+        )
+
+
+# ---------------------------------------------------------------------- curves
+
+
+def mean_regrets(panels: Sequence[Panel], *, seed: int = 0) -> Curves:
+    """Mean regret of each method over tasks and seeds.
+
+    The interval comes from a two-level bootstrap: tasks are drawn with replacement, then seeds
+    within each task drawn. It says how far the mean would move with other tasks of the kind. A
+    method that misses a run has no mean: what it failed on is not like the rest.
+    """
+    _check_alike(panels)
+    blocks = sum(len(panel.blocks) for panel in panels)
+    parts = [(panel.regrets, panel.task_numbers) for panel in panels]
+    return Curves(panels[0].methods, *_means(parts, seed), blocks, blocks)
+
+
+def average_ranks(panels: Sequence[Panel], *, seed: int = 0) -> Curves:
+    """Average rank of each method, 1 being the best, with intervals like those of the regret.
+
+    Methods are ranked within each pair of task and seed, after each trial; equal regrets share
+    their ranks. Only pairs in which all methods have a run count. A method without any run is
+    left out, else there would be none.
+    """
+    able = rankable(panels)
+    shape = (len(panels[0].methods), panels[0].trials + 1)
+    mean, low, high = (np.full(shape, np.nan) for _ in range(3))
+    chosen = [panel.only(able) for panel in panels]
+    whole = [complete_blocks(panel) for panel in chosen]
+    if able and all(mask.any() for mask in whole):
+        parts = [
+            (block_ranks(panel.regrets[:, mask]), panel.task_numbers[mask])
+            for panel, mask in zip(chosen, whole, strict=True)
+        ]
+        rows = [panels[0].methods.index(method) for method in able]
+        mean[rows], low[rows], high[rows] = _means(parts, seed)
+    used = sum(int(mask.sum()) for mask in whole) if able else 0
+    return Curves(
+        panels[0].methods, mean, low, high, used, sum(len(panel.blocks) for panel in panels)
+    )
+
+
+def block_ranks(regrets: Array) -> Array:
+    """Ranks along the first axis of regrets (M, ...), 1 for the smallest; ties share ranks."""
+    from scipy.stats import rankdata
+
+    ranks: Array = rankdata(regrets, method="average", axis=0)
+    return ranks
+
+
+def _means(parts: Sequence[tuple[Array, np.ndarray]], seed: int) -> tuple[Array, Array, Array]:
+    """Mean and interval (M, T + 1) of values (M, B, T + 1) with the tasks of their blocks (B,)."""
+    rng = np.random.default_rng(seed)
+    means, draws = [], []
+    for values, tasks in parts:
+        _, tasks, sizes = np.unique(tasks, return_inverse=True, return_counts=True)
+        weights = 1.0 / (len(sizes) * sizes[tasks])
+        means.append(np.tensordot(weights, values, (0, 1)))
+        draws.append(np.tensordot(_draw(tasks, sizes, rng), values, (1, 1)))
+    ends = np.quantile(np.mean(draws, axis=0), [ALPHA / 2, 1 - ALPHA / 2], axis=0)
+    return np.mean(means, axis=0), ends[0], ends[1]
+
+
+def _draw(tasks: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) -> Array:
+    """Weights (`DRAWS`, B) of the blocks in each draw.
+
+    Args:
+        tasks: number of the task of each block (B,).
+        sizes: blocks of each task (K,).
+        rng: source of randomness.
+    """
+    blocks = np.argsort(tasks, kind="stable")  # those of a task are together
+    first = np.cumsum(sizes) - sizes
+    drawn = rng.integers(len(sizes), size=(DRAWS, len(sizes)))[:, :, None]
+    picks = np.floor(rng.random((DRAWS, len(sizes), sizes.max())) * sizes[drawn]).astype(int)
+    share = np.where(np.arange(sizes.max()) < sizes[drawn], 1.0 / (len(sizes) * sizes[drawn]), 0.0)
+    cells = np.arange(DRAWS)[:, None, None] * len(tasks) + blocks[first[drawn] + picks]
+    weights: Array = np.bincount(cells.ravel(), share.ravel(), DRAWS * len(tasks)).astype(float)
+    return weights.reshape(DRAWS, len(tasks))
+
+
+# ---------------------------------------------------------------------- other figures
+
+
+def timing(panels: Sequence[Panel], method: str) -> Timing:
+    """Seconds per proposal of a method, over all its proposals."""
+    seconds = np.concatenate([p.seconds[p.methods.index(method)] for p in panels])
+    if not len(seconds):
+        return Timing(np.nan, np.nan, np.nan)
+    return Timing(
+        float(seconds.mean()), float(np.median(seconds)), float(np.quantile(seconds, 0.95))
+    )
+
+
+def found(panels: Sequence[Panel], method: str) -> tuple[int, int]:
+    """How many runs of a method ended with regret 0, and how many it has."""
+    ends = np.concatenate([p.regrets[p.methods.index(method), :, -1] for p in panels])
+    return int((ends == 0).sum()), int((~np.isnan(ends)).sum())

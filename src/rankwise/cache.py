@@ -1,0 +1,60 @@
+"""What methods have learnt from past tasks, kept in a folder and learnt once."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+import rankwise
+from rankwise import methods
+from rankwise.optimizer import Optimizer
+from rankwise.space import Encoder
+from rankwise.task import TaskSet
+
+_HOW = ("model", "checkpoint", "progress")  # options that do not change what is learnt
+
+
+def learnt_optimizer(
+    method: str, encoder: Encoder, past: TaskSet, folder: Path, **options: Any
+) -> Optimizer:
+    """An optimizer of a method that has learnt the past, now or at some earlier time.
+
+    A model is kept under a name made from all that went into it: the numbers of the past tasks,
+    the method and its options, and the version of the library. Several processes that want
+    the same one at once wait for the first. Training that was interrupted goes on.
+
+    Args:
+        method: its name.
+        encoder: of the space.
+        past: tasks to learn from; a method without transfer ignores them.
+        folder: of the kept models; it is made if need be.
+        **options: of the method.
+    """
+    row = methods.get(method)
+    if not row.transfer:
+        return Optimizer(encoder, method=method, seed=0, **options)
+    if "model" not in row.options or "model" in options or not len(past):
+        return Optimizer(encoder, method=method, tasks=past, seed=0, **options)
+    path = folder / f"{method}-{_key(row, past, options)}.safetensors"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock")):
+            if not path.exists():
+                resume = path.with_suffix(".checkpoint")
+                optimizer = Optimizer(
+                    encoder, method=method, tasks=past, seed=0, checkpoint=resume, **options
+                )
+                learner = getattr(optimizer.strategy, "learner", None)
+                if learner is None:  # the past had nothing to teach
+                    return optimizer
+                learner.save(path, fingerprint=encoder.fingerprint)
+    return Optimizer(encoder, method=method, model=path, seed=0, **options)
+
+
+def _key(row: methods.Method, past: TaskSet, options: dict[str, Any]) -> str:
+    settings = {k: v for k, v in {**row.options, **options}.items() if k not in _HOW}
+    facts = (rankwise.__version__, row.name, past.digest, sorted(settings.items()))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
