@@ -107,7 +107,7 @@ def difference_picture(comparison: Comparison, title: str, looks: dict[str, Styl
     import pandas as pd
     from matplotlib.figure import Figure
 
-    names = [_plain(method) for method in comparison.methods]
+    names = _labels(comparison.methods)
     # The diagram joins what is 1 and separates what is 0: so it respects Friedman's test, too.
     same = pd.DataFrame(1.0 - comparison.different, index=names, columns=names)
     figure = Figure(figsize=(8.4, 1.7 + 0.17 * len(names)), layout="constrained")
@@ -120,9 +120,9 @@ def difference_picture(comparison: Comparison, title: str, looks: dict[str, Styl
         label_fmt_left="{label}  {rank:.2f} ",
         label_fmt_right=" {rank:.2f}  {label}",
         label_props={"fontsize": 9},
-        marker_props={"s": 18},
+        marker_props={"s": 18, "clip_on": False},
         elbow_props={"linewidth": 1.2, "clip_on": False},
-        crossbar_props={"linewidth": 3.5, "color": "#333333", "solid_capstyle": "round"},
+        crossbar_props={"linewidth": 3.5, "color": "#333333", "clip_on": False},
         color_palette={n: looks[m].color for n, m in zip(names, comparison.methods, strict=True)},
         text_h_margin=0.03 * (len(names) - 1),
     )
@@ -130,8 +130,8 @@ def difference_picture(comparison: Comparison, title: str, looks: dict[str, Styl
     axes.set_xticks(range(1, len(names) + 1))
     axes.tick_params(labelsize=8)
     if np.isfinite(cd):
-        title += f", critical difference {cd:.2f}"
-    axes.set_title(_math_free(title), loc="left", fontsize=11, pad=12)
+        title += f" (critical difference {cd:.2f})"
+    axes.set_title(_math_free(title), loc="left", fontsize=11, pad=16)
     return figure
 
 
@@ -151,14 +151,14 @@ def _axes(title: str) -> tuple[Any, Any]:
 
 def _draw(axes: Any, curves: Curves, looks: dict[str, Style], floor: float) -> None:
     """Lines, bands, and a legend beside them in the order of the last values, best first."""
-    steps = np.arange(curves.mean.shape[1])
+    steps, labels = np.arange(curves.mean.shape[1]), _labels(curves.methods)
     for row in _by_end(curves):
         method = curves.methods[row]
         mean, low, high = (
             np.maximum(c[row], floor) for c in (curves.mean, curves.low, curves.high)
         )
         style = {"color": looks[method].color, "ls": _MATPLOTLIB_DASHES[looks[method].dash]}
-        axes.plot(steps, mean, lw=1.8, label=_plain(method), **style)
+        axes.plot(steps, mean, lw=1.8, label=labels[row], **style)
         axes.fill_between(steps, low, high, color=style["color"], alpha=0.10, lw=0)
     axes.margins(x=0.01)
     if len(_by_end(curves)):
@@ -194,9 +194,10 @@ def _rank_label(curves: Curves) -> str:
     return f"average rank over {curves.blocks} of {curves.of} pairs of task and seed"
 
 
-def _plain(method: str) -> str:
-    short = method if len(method) <= _LONGEST else method[: _LONGEST - 1] + "…"
-    return _math_free(short)
+def _labels(methods: Sequence[str]) -> list[str]:
+    """Names for a picture: long ones are cut, unless they can be told apart by their ends only."""
+    short = [m if len(m) <= _LONGEST else m[: _LONGEST - 1] + "…" for m in methods]
+    return [_math_free(name) for name in (short if len(set(short)) == len(short) else methods)]
 
 
 def _math_free(text: str) -> str:
@@ -210,7 +211,7 @@ def regret_page(curves: Curves, looks: dict[str, Style]) -> Any:
     """Like `regret_picture`, as a figure of plotly."""
     floor = regret_floor(curves)
     page = _page(curves, looks, floor)
-    page.update_yaxes(type="log", title=_regret_label(curves, floor), exponentformat="power")
+    page.update_yaxes(type="log", title=_regret_label(curves, floor), dtick="D2", tickformat="~g")
     return page
 
 

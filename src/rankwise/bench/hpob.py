@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.bench.base import Benchmark, TableProblem
+from rankwise.bench.base import MODIFIERS, Benchmark, TableProblem
 from rankwise.bench.files import (
     missing_package,
     need_data,
@@ -45,7 +45,7 @@ _INITIAL = "bo-initializations.json"
 
 @dataclass(frozen=True)
 class _Mode:
-    """Which files are read, and whether all their tasks are to be optimised."""
+    """The files that hold the tasks to learn from, to choose on and to optimise."""
 
     train: tuple[str, ...]
     validation: tuple[str, ...]
@@ -132,13 +132,14 @@ def read_space(folder: Path, space: str, mode: str) -> Space:
     tables: dict[str, tuple[Array, Array]] = {}
     parts = []
     for names in (files.train, files.validation, files.test):
-        before = len(tables)
+        earlier = set(tables)
         for name in names:
             for task, table in _stream(folder / name, space):
-                if task in tables:
-                    raise wrong(folder / name, f"task {task!r} of space {space!r} is there twice")
+                if task in earlier:  # what is learnt from would be optimised, too
+                    what = f"task {task!r} of space {space!r} is in another part, too"
+                    raise wrong(folder / name, what)
                 tables[task] = table
-        parts.append(tuple(tables)[before:])
+        parts.append(tuple(task for task in tables if task not in earlier))
     train, validation, test = parts
     rows = read_json(folder / _INITIAL)
     if not test:
@@ -266,7 +267,8 @@ def space_source(space: str, mode: str = "v3") -> Source:
         space: its id, such as "5860".
         mode: one of `MODES`.
     """
-    check_name("mode of HPO-B's handler", mode, MODES)
+    hint = f"After a mode there may be modifiers: {', '.join(MODIFIERS)}."
+    check_name("mode of HPO-B's handler", mode, MODES, hint)
     name = space if mode == "v3" else f"{space}:{mode}"
     summary = f"search space {space} of HPO-B, mode {mode}"
     return Source(name, summary, _Load(name, space, mode, FOLDERS))

@@ -18,29 +18,17 @@ import numpy as np
 from rankwise.bench.base import INITIAL
 from rankwise.bench.files import unreadable, wrong
 from rankwise.bench.results import Run
-from rankwise.errors import check_count
+from rankwise.errors import BenchmarkDataError, check_count
 from rankwise.types import Array
 
 MARK = " (published)"
 """Ends the name of a published method, so that it is not taken for one of ours."""
 
-TRANSFER = frozenset(
-    [
-        "ablr",
-        "fsbo",
-        "fsbo2",
-        "hyperbo",
-        "nap",
-        "optformer",
-        "rgpe",
-        "taf",
-        "tst",
-    ]  # they learn from past tasks
-)
+_TRANSFER = {"ablr", "fsbo", "fsbo2", "hyperbo", "nap", "optformer", "rgpe", "taf", "tst"}
 
 
 def read_published(
-    paths: Iterable[Path], *, trials: int = 100, spaces: Iterable[str] | None = None
+    source: Path | Iterable[Path], *, trials: int = 100, spaces: Iterable[str] | None = None
 ) -> list[Run]:
     """The runs in the files of published methods.
 
@@ -49,8 +37,9 @@ def read_published(
     far. Seconds are not published.
 
     Args:
-        paths: of the files (.npz).
-        trials: longer runs are cut to this; shorter ones are kept as they are.
+        source: files (.npz), or a folder: all that HPO-B itself published for its discrete
+            variant ("hpob-*.npz" without those that end in "-C").
+        trials: longer runs are cut to this; shorter ones become missing runs.
         spaces: ids of the search spaces wanted; by default all.
 
     Raises:
@@ -58,7 +47,7 @@ def read_published(
     """
     check_count("trials", trials)
     wanted = None if spaces is None else set(spaces)
-    runs = (run for path in paths for run in _read(Path(path), trials))
+    runs = (run for path in _files(source) for run in _read(path, trials))
     return [run for run in runs if wanted is None or run.benchmark in wanted]
 
 
@@ -69,13 +58,36 @@ def is_transfer(method: str) -> bool:
     return method.endswith(MARK) and not _TRANSFER.isdisjoint(re.split("[-_]", name))
 
 
+def _files(source: Path | Iterable[Path]) -> list[Path]:
+    if not isinstance(source, Path):
+        return list(source)
+    if source.is_file():
+        return [source]
+    files = [path for path in sorted(source.glob("hpob-*.npz")) if not path.stem.endswith("-C")]
+    if not files:
+        raise BenchmarkDataError(
+            f"there are no published results (hpob-*.npz) in {source}; name another folder"
+        )
+    return files
+
+
 def _read(path: Path, trials: int) -> list[Run]:
     spaces, datasets, seeds, incumbents = _arrays(path)
     regrets = 1.0 - np.maximum.accumulate(incumbents[:, : trials + 1], axis=1)
-    method = path.stem.removeprefix("hpob-") + MARK
     length = regrets.shape[1] - 1
+    error = "" if length == trials else f"its published runs end after {length} trials"
+    method = path.stem.removeprefix("hpob-") + MARK
     return [
-        Run(str(space), str(dataset), method, seed, INITIAL, length, curve)
+        Run(
+            str(space),
+            str(dataset),
+            method,
+            seed,
+            INITIAL,
+            trials,
+            None if error else curve,
+            error=error,
+        )
         for space, dataset, seed, curve in zip(spaces, datasets, seeds, regrets, strict=True)
     ]
 

@@ -111,17 +111,22 @@ def run(
 
 
 def split_method(text: str) -> tuple[str, dict[str, Any]]:
-    """Name and options of a method written like "forest:acquisition=ei,trees=100"."""
+    """Name and options of a method written like "forest:acquisition=ei,trees=100".
+
+    A dot leads into an option that is a dict: "dre:training.steps=500".
+    """
     name, _, rest = text.partition(":")
-    options = {}
+    options: dict[str, Any] = {}
     for piece in filter(None, rest.split(",")):
         key, equals, value = piece.partition("=")
         if not equals:
             raise OptionError(f"{text!r}: an option is written name=value, not {piece!r}")
+        outer, dot, inner = key.partition(".")
+        place, key = (options.setdefault(outer, {}), inner) if dot else (options, key)
         try:
-            options[key] = json.loads(value)  # a number, true, false, null
+            place[key] = json.loads(value)  # a number, true, false, null
         except ValueError:
-            options[key] = value
+            place[key] = value
     return name, options
 
 

@@ -22,6 +22,7 @@ from rankwise.types import Array, Mask
 FEWEST_TASKS = 5  # of a test: with fewer, no difference could become significant
 BUDGETS = (25, 50, 100)  # trials after which methods are tested, as far as they exist
 POSTHOCS = ("nemenyi", "wilcoxon")
+_EXACT = 50  # differences up to which the signed-rank test is exact, as in SciPy
 
 
 @dataclass(frozen=True)
@@ -150,10 +151,9 @@ def duel(panels: Sequence[Panel], first: str, second: str, step: int | None = No
 
 def _at(panel: Panel, step: int | None) -> Array:
     """Regrets (M, B) after a number of trials, or in the mean over all trials."""
-    if step is not None:
-        values: Array = panel.regrets[:, :, step]
-        return values
-    return np.round(panel.regrets[:, :, 1:].mean(axis=2), DIGITS)
+    if step is None:
+        return np.asarray(np.round(panel.regrets[:, :, 1:].mean(axis=2), DIGITS))
+    return np.asarray(panel.regrets[:, :, step])
 
 
 def _task_means(values: Array, panel: Panel) -> Array:
@@ -186,10 +186,19 @@ def _signed_ranks(table: Array) -> Array:
 
 def _signed_rank(differences: Array) -> float:
     """P value of Wilcoxon's test; a difference of zero speaks for nobody and is left out."""
-    from scipy.stats import wilcoxon
+    from scipy.stats import rankdata, wilcoxon
 
     differences = differences[differences != 0]
-    return float(wilcoxon(differences).pvalue) if len(differences) else 1.0
+    if len(differences) > _EXACT:
+        return float(wilcoxon(differences).pvalue)
+    # SciPy's exact test knows no ties, and its permutations take a second.
+    ranks = np.rint(2 * rankdata(np.round(np.abs(differences), DIGITS))).astype(int)
+    chances = np.zeros(ranks.sum() + 1)  # of the sum of twice the ranks of one sign
+    chances[0] = 1.0
+    for rank in ranks:
+        chances = 0.5 * (chances + np.r_[np.zeros(rank), chances[: len(chances) - rank]])
+    smaller = min(ranks[differences > 0].sum(), ranks[differences < 0].sum())
+    return float(min(1.0, 2.0 * chances[: smaller + 1].sum()))
 
 
 def _holm(pairs: Array) -> Array:

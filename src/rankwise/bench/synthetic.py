@@ -5,7 +5,8 @@ mirrored, stretched, and moved so that the smallest value lies at a chosen place
 loss is stretched and moved as well. The knob, `relatedness`, says how large the changes are:
 
 - 1: the same function up to small moves and stretches;
-- 0: unrelated; the smallest value lies anywhere, axes are permuted and mirrored at random;
+- 0: unrelated; the smallest value lies anywhere, axes are permuted and mirrored at random. What
+  is left in common is the kind of function: of bowls, say, that corners tend to be bad;
 - below 0: as related as the absolute value says, but past losses have the opposite sign, so that
   the best becomes the worst. At -1 the past is as misleading as can be.
 """

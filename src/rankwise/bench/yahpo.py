@@ -23,7 +23,7 @@ import numpy as np
 from rankwise.bench.base import Benchmark, OpenProblem
 from rankwise.bench.files import missing_package, need_data, need_folder, read_json, wrong
 from rankwise.bench.registry import Source
-from rankwise.errors import SpaceError
+from rankwise.errors import BenchmarkDataError, SpaceError
 from rankwise.shorthand import make_space
 from rankwise.space import Encoder
 from rankwise.task import Task
@@ -124,12 +124,15 @@ def read_files(folder: Path) -> Files:
             )
         )
         choices = {name: known[name]["choices"] for name in scenario.categorical}
+    except BenchmarkDataError:
+        raise
     except (KeyError, TypeError, ValueError, SpaceError) as error:
         raise wrong(path, f"it has another layout ({error!r})") from error
     for name, values in choices.items():
-        absent = [v for v in (_MISSING, *map(str, values)) if v not in numbers.get(name, {})]
-        if absent:
-            raise wrong(folder / "encoding.json", f"{name!r} has no number for {absent[0]!r}")
+        mine = numbers.get(name)
+        for value in (_MISSING, *map(str, values)):
+            if not isinstance(mine, dict) or not isinstance(mine.get(value), int):
+                raise wrong(folder / "encoding.json", f"{name!r} has no number for {value!r}")
     return Files(encoder, tasks, fixed, numbers)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from numbers import Integral
 from pathlib import Path
@@ -19,7 +19,7 @@ import torch
 from scipy.stats import rankdata
 from typing_extensions import Self
 
-from rankwise.errors import ModelFileError, OptionError, check_count, is_number
+from rankwise.errors import ModelFileError, OptionError, check_count, check_name, is_number
 from rankwise.losses import make_loss
 from rankwise.progress import training_bar
 from rankwise.surrogates.base import Posterior, Surrogate
@@ -63,7 +63,7 @@ class DeepRankingEnsemble(Surrogate):
             fine-tuning; 0: it sees all of them.
         fine_tune: whether the weights learn the observations at all; without, they
             reach the scorers through the Deep Set alone.
-        training: how past tasks are learnt.
+        training: how past tasks are learnt: a `MetaTraining` or its arguments as a dict.
         seed: of all randomness.
     """
 
@@ -86,7 +86,7 @@ class DeepRankingEnsemble(Surrogate):
         patience: int = 0,
         support: float = 0.2,
         fine_tune: bool = True,
-        training: MetaTraining | None = None,
+        training: MetaTraining | Mapping[str, Any] | None = None,
         seed: int = 0,
     ) -> None:
         counts = {"members": members, "layers": layers, "width": width, "epochs": epochs}
@@ -107,7 +107,7 @@ class DeepRankingEnsemble(Surrogate):
         self._loss = make_loss(loss, weighting=weighting, limit=limit)
         self.epochs, self.pace, self.rate, self.random_rate = epochs, pace, rate, random_rate
         self.patience, self.support, self.fine_tune = patience, support, fine_tune
-        self.training = training or MetaTraining()
+        self.training = _training(training)
         self.seed = seed
         self.record: Record | None = None
         self.epochs_ = 0
@@ -328,3 +328,11 @@ class DeepRankingEnsemble(Surrogate):
         with torch.inference_mode():
             z = DeepSet(self._views, self._views).forward(items, pool)
             return z.expand(architecture.members, 1, -1)
+
+
+def _training(given: MetaTraining | Mapping[str, Any] | None) -> MetaTraining:
+    if isinstance(given, MetaTraining):
+        return given
+    for name in given or {}:
+        check_name("option of meta-training", name, (f.name for f in fields(MetaTraining)))
+    return MetaTraining(**(given or {}))
