@@ -66,8 +66,9 @@ def save(figure: Any, stem: Path) -> list[Path]:
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         with rc_context({"svg.hashsalt": "rankwise"}):
-            figure.savefig(paths[0], dpi=150)
-            figure.savefig(paths[1], metadata={"Date": None})
+            # The layout does not see all of a long label that lies outside the axes.
+            figure.savefig(paths[0], dpi=150, bbox_inches="tight")
+            figure.savefig(paths[1], metadata={"Date": None}, bbox_inches="tight")
     except OSError as error:
         raise BenchmarkDataError(f"the figure {stem} cannot be written: {error}") from error
     return paths
@@ -88,7 +89,7 @@ def regret_picture(curves: Curves, title: str, looks: dict[str, Style]) -> Any:
     axes.yaxis.set_minor_locator(NullLocator())
     _draw(axes, curves, looks, floor)
     low = np.nanmin(np.maximum(curves.mean, floor), initial=1.0)
-    axes.set_ylim(bottom=floor if np.nanmin(curves.mean, initial=1.0) <= floor else low / 1.3)
+    axes.set_ylim(bottom=max(low / 1.3, floor))
     axes.set_ylabel(_regret_label(curves, floor))
     return figure
 
@@ -152,6 +153,7 @@ def _axes(title: str) -> tuple[Any, Any]:
 def _draw(axes: Any, curves: Curves, looks: dict[str, Style], floor: float) -> None:
     """Lines, bands, and a legend beside them in the order of the last values, best first."""
     steps, labels = np.arange(curves.mean.shape[1]), _labels(curves.methods)
+    opacity = 0.10 if len(curves.methods) <= len(PALETTE) else 0.05
     for row in _by_end(curves):
         method = curves.methods[row]
         mean, low, high = (
@@ -159,7 +161,7 @@ def _draw(axes: Any, curves: Curves, looks: dict[str, Style], floor: float) -> N
         )
         style = {"color": looks[method].color, "ls": _MATPLOTLIB_DASHES[looks[method].dash]}
         axes.plot(steps, mean, lw=1.8, label=labels[row], **style)
-        axes.fill_between(steps, low, high, color=style["color"], alpha=0.10, lw=0)
+        axes.fill_between(steps, low, high, color=style["color"], alpha=opacity, lw=0)
     axes.margins(x=0.01)
     if len(_by_end(curves)):
         axes.legend(

@@ -1,0 +1,70 @@
+"""Models that are learnt once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rankwise import Encoder, Task, TaskSet
+from rankwise.cache import learnt_optimizer
+from rankwise.surrogates import DeepRankingEnsemble
+
+ENCODER = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0)})
+HASTY = {"members": 2, "width": 4, "layers": 1, "epochs": 3, "training": {"steps": 5}}
+
+
+def past(shift: float = 0.0) -> TaskSet:
+    X = ENCODER.sample(20, np.random.default_rng(0))
+    tasks = (Task.of(X, ((X - 0.3 * k) ** 2).sum(axis=1) + shift * X[:, 0]) for k in range(3))
+    return TaskSet(tuple(tasks), (), ENCODER.fingerprint)
+
+
+def models(folder) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.safetensors"))
+
+
+def test_a_model_is_learnt_once_and_then_read(tmp_path, monkeypatch):
+    first = learnt_optimizer("dre", ENCODER, past(), tmp_path, **HASTY)
+    assert len(models(tmp_path)) == 1 and not list(tmp_path.glob("*.checkpoint*"))
+    monkeypatch.setattr(DeepRankingEnsemble, "meta_fit", None)  # calling it would fail
+    second = learnt_optimizer("dre", ENCODER, past(), tmp_path, **HASTY)
+    assert first.ask(2) == second.ask(2)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "options"),
+    [(past(0.5), HASTY), (past(), HASTY | {"epochs": 4}), (past(), HASTY | {"training": {}})],
+    ids=["other tasks", "another option", "other training"],
+)
+def test_other_content_is_another_model(tasks, options, tmp_path):
+    if not options["training"]:
+        options = {**options, "training": {"steps": 6}}
+    learnt_optimizer("dre", ENCODER, past(), tmp_path, **HASTY)
+    learnt_optimizer("dre", ENCODER, tasks, tmp_path, **options)
+    assert len(models(tmp_path)) == 2
+
+
+def test_what_has_nothing_to_save_saves_nothing(tmp_path):
+    for method in ("gp", "portfolio", "random"):
+        learnt_optimizer(method, ENCODER, past(), tmp_path)
+    learnt_optimizer("dre", ENCODER, TaskSet(()), tmp_path, **HASTY)
+    constant = TaskSet((Task.of(np.zeros((3, 2)), [1, 1, 1]),), (), ENCODER.fingerprint)
+    learnt_optimizer("dre", ENCODER, constant, tmp_path, **HASTY)
+    assert models(tmp_path) == []
+    proposed = learnt_optimizer("portfolio", ENCODER, past(), tmp_path).ask()
+    assert proposed[0] in ENCODER.decode(past().tasks[0].X)
+
+
+def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
+    whole = learnt_optimizer("dre", ENCODER, past(), tmp_path / "a", **HASTY)
+    real = DeepRankingEnsemble.save
+
+    def die(self, path, **facts):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DeepRankingEnsemble, "save", die)
+    with pytest.raises(KeyboardInterrupt):
+        learnt_optimizer("dre", ENCODER, past(), tmp_path / "b", **HASTY)
+    monkeypatch.setattr(DeepRankingEnsemble, "save", real)
+    again = learnt_optimizer("dre", ENCODER, past(), tmp_path / "b", **HASTY)
+    assert again.ask(2) == whole.ask(2)
