@@ -12,7 +12,7 @@ from rankwise.lazy import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rankwise import acquisition, design, errors, losses, methods, proposal, surrogates
+    from rankwise import acquisition, bench, design, errors, losses, methods, proposal, surrogates
     from rankwise.design import Design
     from rankwise.loop import minimize
     from rankwise.optimizer import Optimizer, Trial
@@ -30,6 +30,7 @@ __all__ = [
     "TaskSet",
     "Trial",
     "acquisition",
+    "bench",
     "design",
     "errors",
     "losses",
@@ -51,6 +52,7 @@ __getattr__ = lazy_names(
         "TaskSet": "task",
         "Trial": "optimizer",
         "acquisition": "acquisition",
+        "bench": "bench",
         "design": "design",
         "errors": "errors",
         "losses": "losses",

@@ -188,7 +188,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path):
     kept = {path: data for path, data in results(tmp_path).items() if path not in str(victim)}
     victim.unlink()
     victim.with_name(f"{victim.name}.unfinished").symlink_to("/dev/full")
-    with pytest.raises(BenchmarkDataError, match="cannot write .*No space left.*is kept"):
+    with pytest.raises(BenchmarkDataError, match=r"cannot write .*No space left.*is kept"):
         run(["quadratics"], ["random"], out=tmp_path, **FAST)
     assert results(tmp_path) == kept and len(kept) == 9
     run(["quadratics"], ["random"], out=tmp_path, **FAST)

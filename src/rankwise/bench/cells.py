@@ -74,7 +74,7 @@ class Cell:
             return Run(**facts, regrets=None, error=f"unreadable: {error}")
         if "error" in result:
             return Run(**facts, regrets=None, error=result["error"])
-        seconds = json.loads(self.seconds_path(out).read_text(encoding="utf-8"))["seconds"]
+        seconds = read_seconds(self, out)
         regrets = np.array(result["regrets"])
         return Run(
             **facts, regrets=regrets, seconds=np.array(seconds), fallbacks=result["fallbacks"]
@@ -89,6 +89,13 @@ class Cell:
         if times is not None:
             write_json(self.seconds_path(out), times)
         write_json(self.path(out), {"cell": asdict(self), **result})
+
+
+def read_seconds(cell: Cell, out: Path) -> list[float]:
+    """How long each proposal of a cell took."""
+    times = json.loads(cell.seconds_path(out).read_text(encoding="utf-8"))
+    seconds: list[float] = times["seconds"]
+    return seconds
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rankwise.bench import registry
+from rankwise.bench.base import INITIAL
 from rankwise.errors import BenchmarkDataError, OptionError
 
 app = typer.Typer(
@@ -149,8 +150,9 @@ def report_benchmarks(
     if published is not None:
         from rankwise.bench.published import read_published
 
-        spaces = {run.benchmark for run in runs}
-        runs += [run for run in read_published(published) if run.benchmark in spaces]
+        ours = {(run.benchmark, run.trials) for run in runs if run.initial == INITIAL}
+        for space, trials in sorted(ours):
+            runs += read_published(published, trials=trials, spaces=[space])
     if on:
         wanted = on.split(",")
         runs = [run for run in runs if run.benchmark in wanted]
