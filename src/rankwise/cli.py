@@ -51,9 +51,10 @@ def main() -> None:
     except RankwiseError as error:
         print(f"rankwise: {error}", file=sys.stderr)
         sys.exit(FAILURE)
-    except KeyboardInterrupt:
-        print("rankwise: interrupted; what is finished is kept", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # typer turns Ctrl-C into this
+            print("rankwise: interrupted; what is finished is kept", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":
