@@ -51,6 +51,10 @@ class StorageError(RankwiseError, OSError):
     """A storage cannot be opened, read or written."""
 
 
+class ArchiveError(RankwiseError, ValueError):
+    """Past studies cannot be read from where they should be, or none of them can be used."""
+
+
 class ModelFileError(RankwiseError, ValueError):
     """A file does not hold the model that is asked for, or cannot be written."""
 

@@ -190,6 +190,7 @@ def _dre(
     liar: str = "min",
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
+    learning_seed: int = 0,
     **settings: Any,
 ) -> Strategy:
     from rankwise.surrogates.dre import DeepRankingEnsemble
@@ -199,7 +200,7 @@ def _dre(
     if model is not None:
         ensemble = DeepRankingEnsemble.load(model, fingerprint=encoder.fingerprint, **settings)
     else:
-        ensemble = DeepRankingEnsemble(**settings)
+        ensemble = DeepRankingEnsemble(seed=learning_seed, **settings)
         ensemble.meta_fit(past.tasks, past.validation, checkpoint=checkpoint, progress=progress)
     return _ranked(encoder, ensemble, acquisition, liar)
 

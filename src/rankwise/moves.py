@@ -53,7 +53,7 @@ def perturb(
         if parameter.size <= 1:
             continue
         if isinstance(parameter, Choice) and not parameter.ordered:
-            draw = np.floor(rng.random(n) * parameter.size)
+            draw = parameter.legal[(rng.random(n) * parameter.size).astype(int)]
             out[:, j] = np.where(rng.random(n) < rate, draw, out[:, j])
         else:
             # A row moves along a random subset of its axes; half of them on average.
@@ -78,15 +78,13 @@ def _alternatives(
     parameter: Parameter, code: float, rng: np.random.Generator, scale: float
 ) -> Array:
     if isinstance(parameter, Choice):
-        near: Array = np.arange(parameter.size)
-        if parameter.ordered:
-            near = near[np.abs(near - code) == 1]
-        others: Array = near[near != code]
-        return others
+        place = np.arange(len(parameter.legal)) - np.searchsorted(parameter.legal, code)
+        others = np.abs(place) == 1 if parameter.ordered else place != 0
+        return parameter.legal[others].astype(float)
     assert isinstance(parameter, Number)
     unit = parameter.encode(np.array([code]))
     values = parameter.decode(unit + rng.normal(size=(_STEPS, 1)) * scale)
-    if parameter.integer:
-        adjacent = np.clip([code - 1, code + 1], parameter.lower, parameter.upper)
+    if parameter.step:
+        adjacent = parameter.nearest(np.array([code - parameter.step, code + parameter.step]))
         values = np.concatenate([values, adjacent])
     return np.unique(values[values != code])

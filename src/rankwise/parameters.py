@@ -4,12 +4,16 @@ Inside the library a configuration is a row of *codes*, one per hyperparameter: 
 itself for a number, the index of the choice for anything else, NaN where the hyperparameter
 is inactive. A `Parameter` knows how its codes become columns of the unit cube and back.
 
+A parameter may be narrowed (`within`): fewer of its values are legal then, while its columns
+stay as they were, so that what was learnt about the whole range still applies.
+
 Floats live on a lattice of about twelve significant digits. That is what makes the way from
 value to cube and back exact: the rounding errors of a logarithm are far below the lattice.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from typing import Any
@@ -25,9 +29,10 @@ from ConfigSpace.hyperparameters.float_hyperparameter import FloatHyperparameter
 from ConfigSpace.hyperparameters.integer_hyperparameter import IntegerHyperparameter
 from ConfigSpace.hyperparameters.uniform_float import UniformFloatHyperparameter
 from ConfigSpace.hyperparameters.uniform_integer import UniformIntegerHyperparameter
+from typing_extensions import Self
 
 from rankwise.errors import ConfigurationError, SpaceError
-from rankwise.types import Array
+from rankwise.types import Array, Counts
 
 DIGITS = 12
 MIDDLE = 0.5  # where an inactive number stands in the cube; its activity column says so too
@@ -67,13 +72,33 @@ class Parameter(ABC):
     def levels(self, k: int) -> Array:
         """At most k codes, evenly spread; all of them for a choice without order."""
 
+    @abstractmethod
+    def within(self, legal: Any) -> Self:
+        """A copy with fewer legal values and the same columns.
+
+        Args:
+            legal: `(low, high)` or `(low, high, step)` for a number, a list of values for a
+                choice; what was illegal before stays so.
+
+        Raises:
+            SpaceError: nothing would be legal.
+        """
+
 
 class Number(Parameter):
-    """A float or an integer, on a linear or a logarithmic scale."""
+    """A float or an integer, on a linear or a logarithmic scale.
+
+    Attributes:
+        lower: the smallest legal value.
+        upper: the largest one.
+        step: between legal values, which start at `lower`; 0 if there are no steps.
+    """
 
     def __init__(self, hp: FloatHyperparameter | IntegerHyperparameter) -> None:
         self.integer = isinstance(hp, IntegerHyperparameter)
         self.lower, self.upper = float(hp.lower), float(hp.upper)
+        self._scale = (self.lower, self.upper)  # what the ends of the unit interval stand for
+        self.step = 1.0 if self.integer else 0.0
         self.log = bool(hp.log)
         largest = max(abs(self.lower), abs(self.upper))
         if self.integer and largest >= (_LARGEST_LOG_INTEGER if self.log else _LARGEST_INTEGER):
@@ -105,8 +130,9 @@ class Number(Parameter):
             below = min(max(10.0 ** (1 - DIGITS) * self.lower, 1e-13), 0.1 * self.lower)
         if not self.lower - below <= number <= self.upper + above:
             raise self._illegal(value)
-        code = float(self._round(np.array([number]))[0])
-        if self.integer and code != number:
+        code = float(self.nearest(np.array([number]))[0])
+        off_grid = code != number if self.integer else abs(code - number) > 1e-8 * self.step
+        if self.step and off_grid:
             raise self._illegal(value)
         return code
 
@@ -118,23 +144,54 @@ class Number(Parameter):
         return np.where(np.isnan(codes), MIDDLE, unit)[:, None]
 
     def decode(self, columns: Array) -> Array:
-        return self._round(self._from_scale(np.clip(columns[:, 0], 0.0, 1.0)))
+        return self.nearest(self._from_scale(np.clip(columns[:, 0], 0.0, 1.0)))
+
+    def nearest(self, values: Array) -> Array:
+        """The legal codes (n,) nearest to any numbers (n,); NaN stays."""
+        if self.step and not (self.integer and self.step == 1):
+            values = self.lower + np.round((values - self.lower) / self.step) * self.step
+        clipped: Array = np.clip(self._rounded(values), self.lower, self.upper) + 0.0  # no -0.0
+        return clipped
 
     def from_unit(self, u: Array) -> Array:
+        half = self.step / 2  # each legal value of several gets a bin of its own
+        low, high = self._on_scale(np.array([self.lower - half, self.upper + half]))
         if self._prior is not None:
-            u = self._prior.ppf(u)
-        if not self.integer:
-            return self._round(self._from_scale(u))
-        low, high = self.lower - 0.5, self.upper + 0.5  # each integer gets a bin of its own
-        if self.log:
-            return self._round(np.exp(np.log(low) + u * (np.log(high) - np.log(low))))
-        return self._round(low + u * (high - low))
+            half = 0.5 if self.integer else 0.0
+            start, end = self._on_scale(np.array([self._scale[0] - half, self._scale[1] + half]))
+            part = np.clip((np.array([low, high]) - start) / (end - start), 0.0, 1.0)
+            first, last = self._prior.cdf(part)
+            u = self._prior.ppf(first + u * (last - first))
+            low, high = start, end
+        position = low + u * (high - low)
+        return self.nearest(np.exp(position) if self.log else position)
 
     def levels(self, k: int) -> Array:
         if k >= self.size:  # evenly spread on a log scale would skip some
-            return np.arange(self.lower, self.upper + 1)
-        spread = np.linspace(0.0, 1.0, k) if k > 1 else np.array([0.5])
-        return np.unique(self._round(self._from_scale(spread)))
+            return self.nearest(self.lower + self.step * np.arange(self.size))
+        first, last = self._to_unit(np.array([self.lower, self.upper]))
+        spread = np.linspace(first, last, k) if k > 1 else np.array([(first + last) / 2])
+        return np.unique(self.nearest(self._from_scale(spread)))
+
+    def within(self, legal: Any) -> Self:
+        low, high, *given = (float(x) for x in legal)
+        step = given[0] if given else self.step
+        start = low if given else self.lower  # a grid begins at its own lower end
+        low, high = max(low, self.lower), min(high, self.upper)
+        if step:
+            low = start + math.ceil((low - start) / step - 1e-9) * step
+            high = low + math.floor((high - low) / step + 1e-9) * step
+            low, high = self._rounded(np.array([low, high])).tolist()
+        if low > high:
+            raise SpaceError(
+                f"{self.name!r}: nothing of {tuple(legal)} lies in "
+                f"[{self.value(self.lower)}, {self.value(self.upper)}]"
+            )
+        narrow = copy.copy(self)
+        narrow.lower, narrow.upper, narrow.step = low, high, step
+        several = round((high - low) / step) + 1 if step else math.inf
+        narrow.size = float(several) if high > low else 1.0
+        return narrow
 
     def _illegal(self, value: Any) -> ConfigurationError:
         kind = "an integer" if self.integer else "a number"
@@ -143,52 +200,54 @@ class Number(Parameter):
             f"[{self.value(self.lower)}, {self.value(self.upper)}], not {value!r}"
         )
 
+    def _on_scale(self, values: Array) -> Array:
+        return np.log(values) if self.log else values
+
     def _to_unit(self, values: Array) -> Array:
-        if self.upper == self.lower:
+        low, high = self._on_scale(np.array(self._scale))
+        if low == high:
             return np.zeros_like(values)
-        if self.log:
-            low, high = math.log(self.lower), math.log(self.upper)
-            unit = (np.log(values) - low) / (high - low)
-        else:
-            unit = (values - self.lower) / (self.upper - self.lower)
-        return np.clip(unit, 0.0, 1.0)
+        return np.clip((self._on_scale(values) - low) / (high - low), 0.0, 1.0)
 
     def _from_scale(self, unit: Array) -> Array:
-        if self.log:
-            low, high = math.log(self.lower), math.log(self.upper)
-            return np.exp(low + unit * (high - low))
-        return self.lower + unit * (self.upper - self.lower)
+        low, high = self._on_scale(np.array(self._scale))
+        position = low + unit * (high - low)
+        return np.exp(position) if self.log else position
 
-    def _round(self, values: Array) -> Array:
+    def _rounded(self, values: Array) -> Array:
+        """Numbers (n,) to the lattice, whether they are legal or not."""
         if self.integer:
-            rounded = np.round(values)
-        elif self.log:
-            rounded = _round_significant(values)
-        else:
-            rounded = np.round(values, self._decimals)
-        clipped: Array = np.clip(rounded, self.lower, self.upper) + 0.0  # no negative zero
-        return clipped
+            return np.round(values)
+        if self.log:
+            return _round_significant(values)
+        return np.round(values, self._decimals)
 
 
 class Choice(Parameter):
-    """One of several values: categorical (one-hot columns), ordinal (one) or constant (none)."""
+    """One of several values: categorical (one-hot columns), ordinal (one) or constant (none).
+
+    Attributes:
+        values: all of them, in the order of their codes.
+        legal: the codes (k,) of those that may be taken, in order.
+    """
 
     def __init__(self, name: str, values: tuple[Any, ...], ordered: bool, weights: Array) -> None:
         self.values = tuple(_plain(v) for v in values)
         self.ordered = ordered
         width = 0 if len(values) == 1 else 1 if ordered else len(values)
         super().__init__(name, width, float(len(values)))
-        self._cumulated = np.cumsum(weights) / np.sum(weights)
+        self.legal: Counts = np.arange(len(values))
+        self._weights = weights
 
     def code(self, value: Any) -> float:
         value = _plain(value)
-        for index, choice in enumerate(self.values):
+        for index in self.legal:
             # True == 1 in Python; as choices they are two different things.
+            choice = self.values[index]
             if isinstance(choice, bool) == isinstance(value, bool) and choice == value:
                 return float(index)
-        raise ConfigurationError(
-            f"{self.name!r} must be one of {list(self.values)}, not {value!r}"
-        )
+        choices = [self.values[index] for index in self.legal]
+        raise ConfigurationError(f"{self.name!r} must be one of {choices}, not {value!r}")
 
     def value(self, code: float) -> Any:
         return self.values[int(code)]
@@ -204,19 +263,35 @@ class Choice(Parameter):
     def decode(self, columns: Array) -> Array:
         if self.width == 0:
             return np.zeros(len(columns))
-        if self.ordered:
-            return np.round(np.clip(columns[:, 0], 0.0, 1.0) * (len(self.values) - 1))
-        index: Array = np.argmax(columns, axis=1).astype(float)
-        return index
+        if not self.ordered:
+            return self.legal[np.argmax(columns[:, self.legal], axis=1)].astype(float)
+        index = np.round(np.clip(columns[:, 0], 0.0, 1.0) * (len(self.values) - 1))
+        return self.legal[np.argmin(np.abs(index[:, None] - self.legal), axis=1)].astype(float)
 
     def from_unit(self, u: Array) -> Array:
-        index = np.searchsorted(self._cumulated, u, side="right")
-        return np.minimum(index, len(self.values) - 1).astype(float)
+        weights = self._weights[self.legal]
+        index = np.searchsorted(np.cumsum(weights) / np.sum(weights), u, side="right")
+        return self.legal[np.minimum(index, len(self.legal) - 1)].astype(float)
 
     def levels(self, k: int) -> Array:
         if not self.ordered:
-            return np.arange(len(self.values), dtype=float)
-        return np.unique(np.round(np.linspace(0, len(self.values) - 1, min(k, len(self.values)))))
+            return self.legal.astype(float)
+        spread = np.linspace(0, len(self.legal) - 1, min(k, len(self.legal)))
+        return self.legal[np.unique(np.round(spread)).astype(int)].astype(float)
+
+    def within(self, legal: Any) -> Self:
+        wanted = set()
+        for value in legal:
+            try:
+                wanted.add(int(self.code(value)))
+            except ConfigurationError:
+                pass  # a choice that this parameter does not have
+        if not wanted:
+            raise SpaceError(f"{self.name!r}: none of {list(legal)} is among its choices")
+        narrow = copy.copy(self)
+        narrow.legal = np.array(sorted(wanted))
+        narrow.size = float(len(wanted))
+        return narrow
 
 
 def make_parameter(hp: Hyperparameter[Any, Any]) -> Parameter:

@@ -14,6 +14,7 @@ may be inactive. An inactive hyperparameter stands at 0.5 (numbers, ordinals) or
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -276,6 +277,34 @@ class Encoder:
 
         return self.encode_codes(one_exchange(self, self.decode_codes(x)[0], rng, scale))
 
+    def restricted(self, legal: Mapping[str, Any]) -> Encoder:
+        """An encoder of the same columns and fingerprint that keeps to fewer values.
+
+        Whatever it makes (samples, grids, neighbours, what it decodes) is legal in the narrower
+        sense; what lies outside can still be given to `encode_codes`, as part of the past.
+
+        Args:
+            legal: for some hyperparameters what is legal: `(low, high)` or `(low, high, step)`
+                for a number, a list of values for a choice.
+
+        Raises:
+            SpaceError: a name is unknown, or nothing would be legal.
+        """
+        unknown = [name for name in legal if name not in self._index]
+        if unknown:
+            raise SpaceError(
+                f"unknown hyperparameter {unknown[0]!r}; the space has {', '.join(self.names)}"
+            )
+        narrow = copy.copy(self)
+        narrow.parameters = tuple(
+            p.within(legal[p.name]) if p.name in legal else p for p in self.parameters
+        )
+        narrow._grids = {}
+        for cached in ("points", "size"):
+            narrow.__dict__.pop(cached, None)
+        narrow.default = narrow._allowed_default(self.codes([self.default]))
+        return narrow
+
     # ------------------------------------------------------------------ helpers
 
     def _compile(self, clause: Any) -> Rule:
@@ -301,7 +330,11 @@ class Encoder:
     def _find_default(self) -> Configuration:
         values = {name: hp.default_value for name, hp in self.space.items()}
         codes = np.array([[p.code(values[p.name]) for p in self.parameters]])
-        codes = self.deactivate(codes)
+        return self._allowed_default(self.deactivate(codes))
+
+    def _allowed_default(self, codes: Array) -> Configuration:
+        """The valid configuration at codes (1, p) or, if they are not allowed, near them."""
+        codes = self.decode_codes(self.encode_codes(codes))
         if not self.allowed(codes)[0]:
             wanted = self.encode_codes(codes)
             codes = self.sample_codes(256, np.random.default_rng(0))

@@ -159,13 +159,13 @@ def test_a_model_is_trained_once_by_several_processes(tmp_path):
     words = command(tmp_path, LEARNER, jobs=1)
     both = [start(words) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0]
-    [model] = (tmp_path / "models").glob("*.safetensors")
-    assert len(results(tmp_path)) == 10
-    made = model.stat().st_mtime_ns
-    run(["quadratics"], [LEARNER], seeds=[2], trials=2, out=tmp_path)
-    assert model.stat().st_mtime_ns == made  # by content, so for other seeds and trials too
+    kept = {model: model.stat().st_mtime_ns for model in (tmp_path / "models").glob("*.safet*")}
+    assert len(results(tmp_path)) == 10 and len(kept) == 2  # one for each seed
+    run(["quadratics"], [LEARNER], seeds=[0, 1], trials=2, out=tmp_path)
+    assert {model: model.stat().st_mtime_ns for model in kept} == kept  # by content
     run(["quadratics:inverted"], [LEARNER], seeds=[0], trials=1, out=tmp_path)
-    assert len(list((tmp_path / "models").glob("*.safetensors"))) == 2
+    run(["quadratics"], [f"{LEARNER},learning_seed=0"], seeds=[5], trials=1, out=tmp_path)
+    assert len(list((tmp_path / "models").glob("*.safetensors"))) == 3
 
 
 # ---------------------------------------------------------------------- what goes wrong

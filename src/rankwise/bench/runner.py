@@ -29,6 +29,7 @@ from rankwise.errors import BenchmarkDataError, OptionError, UnknownNameError, c
 from rankwise.optimizer import Optimizer
 
 DONE, BUSY, FAILED, UNWRITTEN = "done", "busy", "failed", "unwritten"
+_SEED = "learning_seed"
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -94,7 +95,7 @@ def run(
     _note(out, cells, jobs, backend)
     todo = [cell for cell in cells if not cell.is_done(out)]
     with _workers(jobs, backend), Display(progress, len(todo)) as display:
-        first = {(c.benchmark, c.method, _past_key(c, folder)): c for c in reversed(todo)}
+        first = {_learnt_key(c, folder): c for c in reversed(todo)}
         learning = [c for c in first.values() if methods.get(split_method(c.method)[0]).transfer]
         for _, outcome in _parallel(_prepare, learning[::-1], out, folder):
             _stop_if_unwritten(outcome)
@@ -207,19 +208,31 @@ def _benchmark(cell: Cell, data: Path | None) -> Benchmark:
     return registry.load(cell.benchmark, data)
 
 
-def _past_key(cell: Cell, data: Path | None) -> str:
-    return _benchmark(cell, data).past_key(cell.task)
+def _learnt_key(cell: Cell, data: Path | None) -> tuple[str, str, str, int | None]:
+    """Equal for cells that need the same model."""
+    name, options = split_method(cell.method)
+    random = _SEED in methods.get(name).options and _SEED not in options
+    key = _benchmark(cell, data).past_key(cell.task)
+    return cell.benchmark, cell.method, key, cell.seed if random else None
 
 
 def _optimizer(cell: Cell, out: Path, data: Path | None) -> Optimizer:
-    return _learnt(cell.benchmark, cell.method, _past_key(cell, data), out, data)
+    return _learnt(*_learnt_key(cell, data), out, data)
 
 
 @lru_cache(maxsize=2)  # cells come sorted: many in a row need the same
-def _learnt(benchmark: str, method: str, key: str, out: Path, data: Path | None) -> Optimizer:
-    """The optimizer of a method for all tasks with the same past."""
+def _learnt(
+    benchmark: str, method: str, key: str, seed: int | None, out: Path, data: Path | None
+) -> Optimizer:
+    """The optimizer of a method for all tasks with the same past.
+
+    A model that learning leaves to chance is learnt anew for every seed: its luck must not decide
+    all runs of a benchmark.
+    """
     source = registry.load(benchmark, data)
     name, options = split_method(method)
+    if seed is not None:
+        options[_SEED] = seed
     past = source.past(key or source.test[0])
     return learnt_optimizer(name, source.encoder, past, out / "models", **options)
 
