@@ -11,17 +11,19 @@ PIP_INSTALL := $(RUN) -m pip install -qq --disable-pip-version-check -c constrai
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
+POSTGRES := $(VENV)/.installed-postgres
 
-.PHONY: help demo test docs lint typecheck unit clean
+.PHONY: help demo test test-postgres docs lint typecheck unit clean
 
 help:
-	@echo "make demo       tune a pipeline on a real data set; writes a table and plots"
-	@echo "make test       every check: lint, typecheck, unit tests (JOBS=2 processes)"
-	@echo "make lint       ruff: rules and format"
-	@echo "make typecheck  mypy, strict, on src"
-	@echo "make unit       pytest alone; ARGS='-k forest' selects"
-	@echo "make docs       build the documentation into site/"
-	@echo "make clean      remove caches and build output; keeps $(VENV)"
+	@echo "make demo          tune a pipeline on a real data set; writes a table and plots"
+	@echo "make test          every check: lint, typecheck, unit tests (JOBS=2 processes)"
+	@echo "make lint          ruff: rules and format"
+	@echo "make typecheck     mypy, strict, on src"
+	@echo "make unit          pytest alone; ARGS='-k forest' selects"
+	@echo "make test-postgres workers that are killed, on a PostgreSQL server of their own"
+	@echo "make docs          build the documentation into site/"
+	@echo "make clean         remove caches and build output; keeps $(VENV)"
 
 demo: $(CORE)
 	@$(RUN) examples/demo.py
@@ -41,6 +43,18 @@ unit: $(DEV)
 	@echo "pytest: $(JOBS) processes"
 	@$(RUN) -m pytest -n $(JOBS) $(ARGS)
 
+# Where `initdb` is missing, Debian's PostgreSQL is installed.
+test-postgres: $(POSTGRES)
+	@command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
+		echo "Installing PostgreSQL"; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends postgresql; } || { \
+		echo "PostgreSQL is not installed and could not be (that takes apt-get and root):" \
+			"install the package postgresql, then repeat make test-postgres."; \
+		exit 1; }
+	@echo "pytest: tests/postgres"
+	@$(RUN) -m pytest tests/postgres $(ARGS)
+
 docs: $(DOCS)
 	@echo "mkdocs: building site/"
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
@@ -58,6 +72,11 @@ $(CORE): pyproject.toml constraints.txt
 $(DEV): $(CORE)
 	@echo "Installing the tools for development"
 	@$(PIP_INSTALL) -e ".[dev,bench,dask]"
+	@touch $@
+
+$(POSTGRES): $(DEV)
+	@echo "Installing the driver of PostgreSQL"
+	@$(PIP_INSTALL) -e ".[postgres]"
 	@touch $@
 
 $(DOCS): $(CORE)

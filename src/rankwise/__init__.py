@@ -12,11 +12,22 @@ from rankwise.lazy import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rankwise import acquisition, bench, design, errors, losses, methods, proposal, surrogates
+    from rankwise import (
+        acquisition,
+        archive,
+        bench,
+        design,
+        errors,
+        losses,
+        methods,
+        proposal,
+        surrogates,
+    )
     from rankwise.design import Design
     from rankwise.loop import minimize
     from rankwise.optimizer import Optimizer, Trial
     from rankwise.result import Result
+    from rankwise.sampler import RankwiseSampler
     from rankwise.shorthand import make_space
     from rankwise.space import Encoder
     from rankwise.task import Task, TaskSet
@@ -25,11 +36,13 @@ __all__ = [
     "Design",
     "Encoder",
     "Optimizer",
+    "RankwiseSampler",
     "Result",
     "Task",
     "TaskSet",
     "Trial",
     "acquisition",
+    "archive",
     "bench",
     "design",
     "errors",
@@ -47,11 +60,13 @@ __getattr__ = lazy_names(
         "Design": "design",
         "Encoder": "space",
         "Optimizer": "optimizer",
+        "RankwiseSampler": "sampler",
         "Result": "result",
         "Task": "task",
         "TaskSet": "task",
         "Trial": "optimizer",
         "acquisition": "acquisition",
+        "archive": "archive",
         "bench": "bench",
         "design": "design",
         "errors": "errors",

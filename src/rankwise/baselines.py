@@ -42,11 +42,19 @@ class PortfolioStrategy(Strategy):
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         seen = Seen(history.X, pending)
-        fresh = self.rows[seen.new(self.rows)] if len(self.rows) else self.rows
+        rows = self._legal_rows()
+        fresh = rows[seen.new(rows)] if len(rows) else rows
         if not len(fresh):
             return random_unseen(self.encoder, seen, rng)
         first: Array = fresh[0]
         return first
+
+    def _legal_rows(self) -> Array:
+        """Those that the space has; it may be narrower than that of the past."""
+        if not len(self.rows):
+            return self.rows
+        there_and_back = self.encoder.encode_codes(self.encoder.decode_codes(self.rows))
+        return self.rows[np.isclose(there_and_back, self.rows).all(axis=1)]
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
         """A configuration that the pool never had is represented by the nearest that it had."""

@@ -79,8 +79,10 @@ def _alternatives(
 ) -> Array:
     if isinstance(parameter, Choice):
         place = np.arange(len(parameter.legal)) - np.searchsorted(parameter.legal, code)
-        others = np.abs(place) == 1 if parameter.ordered else place != 0
-        return parameter.legal[others].astype(float)
+        others: Array = parameter.legal[
+            np.abs(place) == 1 if parameter.ordered else place != 0
+        ].astype(float)
+        return others
     assert isinstance(parameter, Number)
     unit = parameter.encode(np.array([code]))
     values = parameter.decode(unit + rng.normal(size=(_STEPS, 1)) * scale)

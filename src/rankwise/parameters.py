@@ -179,9 +179,10 @@ class Number(Parameter):
         start = low if given else self.lower  # a grid begins at its own lower end
         low, high = max(low, self.lower), min(high, self.upper)
         if step:
-            low = start + math.ceil((low - start) / step - 1e-9) * step
-            high = low + math.floor((high - low) / step + 1e-9) * step
-            low, high = self._rounded(np.array([low, high])).tolist()
+            low = max(low, start + math.ceil((low - start) / step - 1e-9) * step)
+            high = min(high, low + math.floor((high - low) / step + 1e-9) * step)
+        elif low < high:
+            low, high = self._lattice_ends(low, high)
         if low > high:
             raise SpaceError(
                 f"{self.name!r}: nothing of {tuple(legal)} lies in "
@@ -207,12 +208,29 @@ class Number(Parameter):
         low, high = self._on_scale(np.array(self._scale))
         if low == high:
             return np.zeros_like(values)
-        return np.clip((self._on_scale(values) - low) / (high - low), 0.0, 1.0)
+        unit: Array = np.clip((self._on_scale(values) - low) / (high - low), 0.0, 1.0)
+        return unit
 
     def _from_scale(self, unit: Array) -> Array:
         low, high = self._on_scale(np.array(self._scale))
-        position = low + unit * (high - low)
+        position: Array = low + unit * (high - low)
         return np.exp(position) if self.log else position
+
+    def _lattice_ends(self, low: float, high: float) -> tuple[float, float]:
+        """The outermost points of the lattice in a range: what is rounded must stay inside."""
+        first, last = self._rounded(np.array([low, high]))
+        if first < low:
+            first = self._rounded(np.array([first + self._spacing(low)]))[0]
+        if last > high:
+            last = self._rounded(np.array([last - self._spacing(high)]))[0]
+        # The ends of the whole range are legal wherever they are.
+        first = low if low == self.lower else float(first)
+        last = high if high == self.upper else float(last)
+        return (first, last) if first < last else (low, low)
+
+    def _spacing(self, value: float) -> float:
+        """Between two points of the lattice."""
+        return 10.0 ** (_exponent(value) + 1 - DIGITS if self.log else -self._decimals)
 
     def _rounded(self, values: Array) -> Array:
         """Numbers (n,) to the lattice, whether they are legal or not."""
@@ -263,21 +281,26 @@ class Choice(Parameter):
     def decode(self, columns: Array) -> Array:
         if self.width == 0:
             return np.zeros(len(columns))
-        if not self.ordered:
-            return self.legal[np.argmax(columns[:, self.legal], axis=1)].astype(float)
-        index = np.round(np.clip(columns[:, 0], 0.0, 1.0) * (len(self.values) - 1))
-        return self.legal[np.argmin(np.abs(index[:, None] - self.legal), axis=1)].astype(float)
+        if self.ordered:
+            index = np.round(np.clip(columns[:, 0], 0.0, 1.0) * (len(self.values) - 1))
+            distance = np.abs(index[:, None] - self.legal)
+        else:
+            distance = -columns[:, self.legal]
+        nearest: Array = self.legal[np.argmin(distance, axis=1)].astype(float)
+        return nearest
 
     def from_unit(self, u: Array) -> Array:
         weights = self._weights[self.legal]
         index = np.searchsorted(np.cumsum(weights) / np.sum(weights), u, side="right")
-        return self.legal[np.minimum(index, len(self.legal) - 1)].astype(float)
+        codes: Array = self.legal[np.minimum(index, len(self.legal) - 1)].astype(float)
+        return codes
 
     def levels(self, k: int) -> Array:
         if not self.ordered:
             return self.legal.astype(float)
         spread = np.linspace(0, len(self.legal) - 1, min(k, len(self.legal)))
-        return self.legal[np.unique(np.round(spread)).astype(int)].astype(float)
+        codes: Array = self.legal[np.unique(np.round(spread)).astype(int)].astype(float)
+        return codes
 
     def within(self, legal: Any) -> Self:
         wanted = set()

@@ -98,13 +98,16 @@ class OptunaStrategy(Strategy):
 
 
 def _ask(trial: Any, parameter: Parameter) -> float:
+    distribution: Any = _distribution(parameter)
     if not isinstance(parameter, Number):
-        return float(trial.suggest_categorical(parameter.name, range(int(parameter.size))))
-    if parameter.integer:
-        low, high = int(parameter.lower), int(parameter.upper)
-        return float(trial.suggest_int(parameter.name, low, high, log=parameter.log))
-    value = trial.suggest_float(
-        parameter.name, parameter.lower, parameter.upper, log=parameter.log
+        return float(trial.suggest_categorical(parameter.name, distribution.choices))
+    suggest = trial.suggest_int if parameter.integer else trial.suggest_float
+    value = suggest(
+        parameter.name,
+        distribution.low,
+        distribution.high,
+        log=distribution.log,
+        step=distribution.step,
     )
     return float(parameter.code(value))
 
@@ -120,4 +123,5 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
 
     if isinstance(parameter, Number):
         return distribution(parameter)
-    return CategoricalDistribution(range(int(parameter.size)))
+    codes = parameter.levels(int(parameter.size))
+    return CategoricalDistribution([int(code) for code in codes])

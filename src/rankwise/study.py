@@ -69,14 +69,14 @@ class StudyLog:
         self.size = 0  # the number of trials in the study, ours or not
         self._sign = 1.0 if direction == "minimize" else -1.0
         self._warned = False
-        with quiet_optuna(), _storage_errors(storage, "open"):
+        with quiet_optuna(), storage_errors(storage, "open"):
             self.study = optuna.create_study(
                 storage=storage,
                 study_name=name,
                 direction=optuna.study.StudyDirection[direction.upper()],
                 load_if_exists=True,
             )
-        with _storage_errors(storage, "read"):
+        with storage_errors(storage, "read"):
             stored = self.study.get_trials(deepcopy=False)
             attributes = self.study.user_attrs
             directions = [d.name.lower() for d in self.study.directions]
@@ -108,7 +108,7 @@ class StudyLog:
 
     def note(self, key: str, value: Any) -> None:
         """Store a fact about the run."""
-        with _storage_errors(self.study._storage, "write"):
+        with storage_errors(self.study._storage, "write"):
             self.study.set_user_attr(_key(key), value)
 
     def start(self, trial: Trial) -> None:
@@ -266,11 +266,16 @@ def _attributes(trial: Trial) -> dict[str, Any]:
 def distribution(parameter: Parameter) -> BaseDistribution:
     """What Optuna calls the range of a hyperparameter."""
     if isinstance(parameter, Number):
+        log, step = parameter.log, 0.0 if parameter.log else parameter.step
         if parameter.integer:
-            return IntDistribution(int(parameter.lower), int(parameter.upper), log=parameter.log)
-        return FloatDistribution(parameter.lower, parameter.upper, log=parameter.log)
+            low, high = int(parameter.lower), int(parameter.upper)
+            return IntDistribution(low, high, log=log, step=int(step) or 1)
+        # A sum of steps has a rounding error, which Optuna takes for a range off the grid.
+        high = float(f"{parameter.upper:.12g}") if step else parameter.upper
+        return FloatDistribution(parameter.lower, high, log=log, step=step or None)
     assert isinstance(parameter, Choice)
-    return CategoricalDistribution([_to_optuna(parameter, v) for v in parameter.values])
+    legal = [parameter.value(code) for code in parameter.legal]
+    return CategoricalDistribution([_to_optuna(parameter, v) for v in legal])
 
 
 def _to_optuna(parameter: Parameter, value: Any) -> Any:
@@ -304,17 +309,27 @@ def quiet_optuna() -> Iterator[None]:
 
 
 @contextmanager
-def _storage_errors(storage: object, verb: str) -> Iterator[None]:
+def storage_errors(storage: object, verb: str) -> Iterator[None]:
+    """Whatever goes wrong with a storage is a `StorageError`; passwords are not shown.
+
+    Args:
+        storage: or its address, for the message.
+        verb: what is being done to it.
+    """
     try:
         yield
     except StudyMismatchError:
         raise
     except Exception as error:  # SQLAlchemy, drivers, files: one sentence for all
-        shown = re.sub(r"://([^:@/]*):[^@/]*@", r"://\1:***@", str(storage))
+        shown = without_password(f"the storage {storage}: {_first_line(error)}")
         raise StorageError(
-            f"cannot {verb} the storage {shown}: {_first_line(error)}; "
-            "check the address, the folder and the permissions"
+            f"cannot {verb} {shown}; check the address, the folder and the permissions"
         ) from error
+
+
+def without_password(text: str) -> str:
+    """A text with the passwords of the URLs in it replaced."""
+    return re.sub(r"://([^:@/\s]*):\S*@", r"://\1:***@", text)
 
 
 def _first_line(error: BaseException) -> str:

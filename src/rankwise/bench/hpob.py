@@ -134,7 +134,7 @@ def read_space(folder: Path, space: str, mode: str) -> Space:
     for names in (files.train, files.validation, files.test):
         earlier = set(tables)
         for name in names:
-            for task, table in _stream(folder / name, space):
+            for task, table in stream_tables(folder / name, space):
                 if task in earlier:  # what is learnt from would be optimised, too
                     what = f"task {task!r} of space {space!r} is in another part, too"
                     raise wrong(folder / name, what)
@@ -155,8 +155,8 @@ def read_space(folder: Path, space: str, mode: str) -> Space:
     return Space(bounds, (train, validation, test), tables, initial)
 
 
-def _stream(path: Path, space: str) -> Iterator[tuple[str, tuple[Array, Array]]]:
-    """The tables of a space from one file, one after the other."""
+def stream_tables(path: Path, space: str) -> Iterator[tuple[str, tuple[Array, Array]]]:
+    """The tables of a space from one file, one after the other: X (n, d) and losses (n,)."""
     try:
         import ijson
     except ImportError:

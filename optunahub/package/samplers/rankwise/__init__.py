@@ -1,0 +1,5 @@
+"""Rankwise's sampler for Optuna."""
+
+from .sampler import RankwiseSampler
+
+__all__ = ["RankwiseSampler"]

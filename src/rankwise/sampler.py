@@ -1,0 +1,288 @@
+"""RankwiseSampler: the methods of this library, and past studies, inside Optuna."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+from typing_extensions import override
+
+from rankwise import methods
+from rankwise.errors import OptionError, check_name
+from rankwise.optimizer import check_seed
+from rankwise.sampling import MISSING, Part, fit_value, past_study, running_params
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+    from rankwise.archive import Archive
+
+_PROPOSAL = "rankwise:proposal"  # trial attributes through which workers see each other's choice
+_SETTLED = "rankwise:settled"
+_TRIES = 10  # proposals before two workers may evaluate the same
+_logger = logging.getLogger(__name__)
+
+
+class RankwiseSampler(BaseSampler):
+    """Proposes from the first trial on what past studies say is good, and learns from this one.
+
+    Every parameter is answered when the objective asks for it, with the range that it asks for: a
+    proposal for all of them is made at the first question of a trial, and each answer is taken
+    from it. So conditional objectives, changed ranges and new parameters need no special care. A
+    parameter that no past study has is proposed by a second model that knows this study alone.
+
+    Several workers, in threads, processes or on many machines, may share a study: each trial's
+    proposal is written to the storage, and two that turn out equal are settled before they are
+    evaluated. With one worker the same seed gives the same trials.
+
+    If anything fails (the archive is gone, a model cannot be fitted) the reason is logged once
+    and the proposal is a random one: a study never ends because of its sampler.
+
+    Args:
+        archive: where past studies are: an Optuna storage or its URL, a journal file, a table, a
+            folder, or an `Archive`; None: this study alone, with `alone` as the method.
+        like: pattern of the names of the past studies to learn from, such as "xgb-*".
+        method: a method that learns from past tasks, one of `rankwise.methods.available()`.
+        alone: the method for what there is no past of.
+        search_space: distributions of the parameters, if they are known; without, ranges are those
+            of the past studies until this one shows its own.
+        seed: of all randomness; None draws one.
+        warn_independent_sampling: log once for each parameter that no past study has.
+        options: of the method.
+
+    Raises:
+        UnknownNameError, OptionError: the method does not exist or cannot learn from past tasks.
+
+    Example:
+        >>> import optuna
+        >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
+        >>> study = optuna.create_study(sampler=RankwiseSampler(seed=0))
+        >>> study.optimize(lambda trial: trial.suggest_float("x", -5, 5) ** 2, n_trials=15)
+        >>> study.best_value < 0.1
+        True
+    """
+
+    def __init__(
+        self,
+        archive: str | BaseStorage | Archive | Sequence[Any] | None = None,
+        *,
+        like: str | Sequence[str] = "*",
+        method: str = "dre",
+        alone: str = "mbo",
+        search_space: Mapping[str, BaseDistribution] | None = None,
+        seed: int | None = None,
+        warn_independent_sampling: bool = True,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        able = [name for name in methods.available() if methods.get(name).transfer]
+        if not methods.get(method).transfer:
+            raise OptionError(
+                f"method {method!r} cannot learn from past studies; these can: {', '.join(able)}. "
+                f"To use it on this study alone: archive=None, alone={method!r}"
+            )
+        methods.get(alone)
+        for option in options or {}:
+            check_name(f"option of method {method!r}", option, methods.get(method).options)
+        self._archive, self._like = archive, like
+        self._method, self._alone, self._options = method, alone, dict(options or {})
+        self._search_space = dict(search_space or {})
+        self._seed = check_seed(seed)
+        self._warn = warn_independent_sampling
+        self._past: Part | None = None  # None until the archive was read
+        self._said: set[str] = set()
+        self._proposals: dict[int, dict[str, Any]] = {}
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_proposals": {}, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
+    # ------------------------------------------------------------------ what Optuna calls
+
+    @override
+    def reseed_rng(self) -> None:
+        self._seed = check_seed(None)
+
+    @override
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Nothing: Optuna raises if what the objective asks for is not what was announced here."""
+        return {}
+
+    @override
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        _check_single(study)
+        return {
+            name: self.sample_independent(study, trial, name, distribution)
+            for name, distribution in search_space.items()
+        }
+
+    @override
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        _check_single(study)
+        proposal = self._proposal(study, trial)
+        value = fit_value(proposal.get(param_name, MISSING), param_distribution)
+        if value is MISSING:
+            return self._random(study, trial, param_name, param_distribution)
+        return value
+
+    @override
+    def after_trial(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> None:
+        self._proposals.pop(trial._trial_id, None)
+
+    # ------------------------------------------------------------------ proposals
+
+    def _proposal(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
+        """Values of all parameters that are known, made once per trial."""
+        with self._lock:
+            if trial._trial_id not in self._proposals:
+                try:
+                    proposal = self._settle(study, trial)
+                except Exception as error:  # a study must not die of its sampler
+                    self._say(
+                        f"no proposal could be made ({type(error).__name__}: {error}); "
+                        "sampling at random instead",
+                        logging.WARNING,
+                    )
+                    proposal = {}
+                self._proposals[trial._trial_id] = proposal
+            return self._proposals[trial._trial_id]
+
+    def _settle(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
+        """A proposal that no other worker evaluates.
+
+        A worker writes its proposal, then looks whether another one has the same; it gives way to
+        one that is settled or has a lower number. It settles and looks again, as another may have
+        looked before that was visible. Whoever writes second sees the first, so of two equal
+        proposals at least one is withdrawn.
+        """
+        withdrawn: list[dict[str, Any]] = []
+        proposal: dict[str, Any] = {}
+        for attempt in range(_TRIES):
+            trials = study.get_trials(deepcopy=False)
+            proposal = self._propose(study, trials, trial.number, withdrawn, attempt)
+            if not proposal:
+                return proposal
+            self._write(study, trial, _PROPOSAL, proposal)
+            if self._taken(study, trial, proposal, settled=True):
+                withdrawn.append(proposal)
+                continue
+            self._write(study, trial, _SETTLED, proposal)
+            if not self._taken(study, trial, proposal, settled=False):
+                return proposal
+            withdrawn.append(proposal)
+        return proposal
+
+    def _taken(
+        self, study: Study, trial: FrozenTrial, proposal: dict[str, Any], *, settled: bool
+    ) -> bool:
+        mine = _text(proposal)
+        for other in study.get_trials(deepcopy=False):
+            if other.number == trial.number or other.system_attrs.get(_PROPOSAL) != mine:
+                continue
+            if other.number < trial.number or other.state.is_finished():
+                return True
+            if settled and other.system_attrs.get(_SETTLED) == mine:
+                return True
+        return False
+
+    def _write(self, study: Study, trial: FrozenTrial, key: str, proposal: dict[str, Any]) -> None:
+        study._storage.set_trial_system_attr(trial._trial_id, key, _text(proposal))
+
+    def _propose(
+        self,
+        study: Study,
+        trials: Sequence[FrozenTrial],
+        number: int,
+        withdrawn: Sequence[dict[str, Any]],
+        attempt: int,
+    ) -> dict[str, Any]:
+        finished = past_study(study, trials)
+        pending = [*running_params(trials, number, _PROPOSAL), *withdrawn]
+        proposal: dict[str, Any] = {}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            known = {**self._search_space, **finished.distributions}
+            past = self._learn_past(study, known)
+            rng = np.random.default_rng([self._seed, number, attempt])
+            if past is not None:
+                part = past.restricted(known)
+                proposal = part.propose(finished, pending, rng, self._seed)
+            new = sorted(name for name in known if past is None or name not in past.names)
+            if new:
+                if past is not None and self._warn:
+                    names = ", ".join(new)
+                    self._say(
+                        f"no past study has {names}: proposed from this study alone", logging.INFO
+                    )
+                part = Part.alone(finished, known, self._alone, proposal)
+                proposal = {**part.propose(finished, pending, rng, self._seed), **proposal}
+        for warning in caught:
+            self._say(str(warning.message), logging.WARNING)
+        return proposal
+
+    def _learn_past(self, study: Study, known: Mapping[str, BaseDistribution]) -> Part | None:
+        if self._archive is None:
+            return None
+        if self._past is None or not self._past.covers(known):
+            if self._past is not None:
+                self._say(
+                    "this study has ranges or choices that no past one has: learning again for "
+                    "the wider space (search_space= says them from the start)",
+                    logging.INFO,
+                )
+            self._past = Part.past(
+                self._archive, self._like, study, known, self._method, self._options
+            )
+        return self._past if self._past.names else None
+
+    def _random(
+        self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution
+    ) -> Any:
+        words = [self._seed, trial.number, zlib.crc32(name.encode())]
+        seed = int(np.random.default_rng(words).integers(2**31))
+        return RandomSampler(seed=seed).sample_independent(study, trial, name, distribution)
+
+    def _say(self, text: str, level: int) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            _logger.log(level, text)
+
+
+def _text(proposal: Mapping[str, Any]) -> str:
+    return json.dumps(proposal, sort_keys=True)
+
+
+def _check_single(study: Study) -> None:
+    if len(study.directions) > 1:
+        raise ValueError(
+            "RankwiseSampler optimizes one objective; this study has "
+            f"{len(study.directions)}: use NSGAIISampler or TPESampler"
+        )

@@ -1,0 +1,213 @@
+"""What the Optuna sampler is made of: spaces with a strategy, and trials as they see them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from rankwise import methods
+from rankwise.archive import Archive, CommonSpace, PastStudy
+from rankwise.archive.optuna_storage import columns_of_trials
+from rankwise.cache import learnt_optimizer
+from rankwise.errors import SpaceExhausted
+from rankwise.proposal import Seen
+from rankwise.strategy import Strategy
+from rankwise.task import Task
+from rankwise.types import Array
+
+MISSING = object()
+"""Not None, which may be a choice."""
+_DESIGN_STREAM = 2**32  # a number that no trial has: the design's own random numbers
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some parameters, and the strategy that proposes them.
+
+    Attributes:
+        space: of the parameters; None if there are none.
+        strategy: for its encoder.
+    """
+
+    space: CommonSpace | None
+    strategy: Strategy | None
+
+    @classmethod
+    def past(
+        cls,
+        source: Any,
+        like: str | Sequence[str],
+        study: Study,
+        known: Mapping[str, BaseDistribution],
+        method: str,
+        options: Mapping[str, Any],
+    ) -> Part:
+        """The parameters of past studies, and a method that has learnt them.
+
+        Args:
+            source: of the archive.
+            like: pattern of the names of studies.
+            study: that is being run; it is no past study.
+            known: distributions that it has; those of parameters that the archive has, too, take
+                part in the common space.
+            method: its name.
+            options: of the method.
+        """
+        from rankwise.archive import open_archive
+
+        archive = open_archive(source, like=like, exclude=[study.study_name])
+        if not archive.studies:
+            return cls(None, None)
+        shared = {name: d for name, d in known.items() if name in archive.space.distributions}
+        if not archive.space.covers(shared):
+            archive = Archive(archive.studies, search_space=shared, origin=archive.origin)
+        encoder, tasks, folder = archive.space.encoder, archive.tasks, archive.folder
+        if folder is None:
+            strategy = methods.make(method, encoder, tasks, **options)
+        else:
+            strategy = learnt_optimizer(method, encoder, tasks, folder, **options).strategy
+        return cls(archive.space, strategy)
+
+    @classmethod
+    def alone(
+        cls,
+        study: PastStudy,
+        known: Mapping[str, BaseDistribution],
+        method: str,
+        given: Mapping[str, Any],
+    ) -> Part:
+        """All parameters of this study, with a method that knows no other.
+
+        Args:
+            study: what is finished of it.
+            known: its distributions.
+            method: its name.
+            given: values of some parameters that are settled already: the others are proposed
+                to go with them.
+        """
+        space, _ = CommonSpace.of([study], known)
+        part = cls(space, methods.make(method, space.encoder))
+        fixed = {name: single(value) for name, value in given.items() if name in known}
+        return part.restricted({**known, **fixed}) if fixed else part
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the parameters."""
+        return frozenset() if self.space is None else frozenset(self.space.distributions)
+
+    def covers(self, known: Mapping[str, BaseDistribution]) -> bool:
+        """Whether all these are inside the space, as far as it has them."""
+        return self.space is None or self.space.covers(known)
+
+    def restricted(self, known: Mapping[str, BaseDistribution]) -> Part:
+        """The same, proposing only what these distributions contain."""
+        mine = {name: d for name, d in known.items() if name in self.names}
+        if self.space is None or self.strategy is None or not mine:
+            return self
+        space = self.space.restricted(mine)
+        return Part(space, replace(self.strategy, encoder=space.encoder))
+
+    def propose(
+        self,
+        finished: PastStudy,
+        pending: Sequence[Mapping[str, Any]],
+        rng: np.random.Generator,
+        seed: int,
+    ) -> dict[str, Any]:
+        """Values of the parameters for one more trial; of those that are active in it."""
+        if self.space is None or self.strategy is None:
+            return {}
+        history = self._history(finished)
+        waiting = [params for params in pending if self.space.encodable(params)]
+        rows = self.space.encode(waiting)
+        try:
+            row = self._design_row(history, rows, seed)
+            if row is None:
+                row = self.strategy.propose(history, rows, rng)
+        except SpaceExhausted:  # a finite space is used up: again, then
+            [row] = self.space.encoder.sample(1, rng)
+        return self.space.decode(row)
+
+    def _history(self, finished: PastStudy) -> Task:
+        assert self.space is not None
+        usable = [k for k, p in enumerate(finished.params) if self.space.encodable(p)]
+        sign = 1.0 if finished.direction == "minimize" else -1.0
+        return Task.of(
+            self.space.encode([finished.params[k] for k in usable]),
+            sign * finished.values[usable],
+            finished.seconds[usable],
+            [finished.status[k] for k in usable],
+        )
+
+    def _design_row(self, history: Task, pending: Array, seed: int) -> Array | None:
+        """A row of the initial design that was not tried, if there is a design and a row left."""
+        assert self.strategy is not None and self.space is not None
+        design, encoder = self.strategy.design, self.space.encoder
+        if design is None or len(history) + len(pending) >= design.n(encoder):
+            return None
+        rows = design.make(encoder, np.random.default_rng([seed, _DESIGN_STREAM]))
+        fresh = rows[Seen(history.X, pending).new(rows)]
+        if not len(fresh):
+            return None
+        first: Array = fresh[0]
+        return first
+
+
+# ---------------------------------------------------------------------- trials
+
+
+def past_study(study: Study, trials: Sequence[FrozenTrial]) -> PastStudy:
+    """What is finished of a study that is being run."""
+    direction = "minimize" if study.direction == StudyDirection.MINIMIZE else "maximize"
+    return columns_of_trials(study.study_name, direction, trials)
+
+
+def running_params(
+    trials: Sequence[FrozenTrial], number: int, attribute: str
+) -> list[dict[str, Any]]:
+    """What other workers evaluate now: their proposals, where they have not been asked yet."""
+    found = []
+    for trial in trials:
+        if trial.state == TrialState.RUNNING and trial.number != number:
+            proposal = json.loads(trial.system_attrs.get(attribute, "{}"))
+            params = {**proposal, **trial.params}
+            if params:
+                found.append(params)
+    return found
+
+
+def single(value: Any) -> BaseDistribution:
+    """The distribution that has one value only."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return CategoricalDistribution([value])
+    if isinstance(value, int):
+        return IntDistribution(value, value)
+    return FloatDistribution(value, value)
+
+
+def fit_value(value: Any, distribution: BaseDistribution) -> Any:
+    """A value as a distribution wants it: inside, on its grid; `MISSING` if it cannot be."""
+    if isinstance(distribution, CategoricalDistribution):
+        same = (c for c in distribution.choices if type(c) is type(value) and c == value)
+        return next(same, MISSING)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return MISSING
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high, step = distribution.low, distribution.high, distribution.step
+    inside = min(max(value, low), high)
+    if step is not None:
+        inside = min(low + round((inside - low) / step) * step, high)
+    return int(inside) if isinstance(distribution, IntDistribution) else float(inside)
