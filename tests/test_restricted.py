@@ -5,7 +5,7 @@ from __future__ import annotations
 import ConfigSpace as CS
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import is_valid, spaces
 
@@ -87,6 +87,7 @@ def is_legal(configuration: dict, legal: dict) -> bool:
     return True
 
 
+@settings(max_examples=60)
 @given(spaces(), st.data(), st.integers(0, 99))
 def test_whatever_it_makes_is_legal_and_goes_there_and_back(space, data, seed):
     encoder, rng = Encoder(space), np.random.default_rng(seed)

@@ -101,7 +101,7 @@ class Part:
         space, _ = CommonSpace.of([study], known)
         part = cls(space, methods.make(method, space.encoder))
         fixed = {name: single(value) for name, value in given.items() if name in known}
-        return part.restricted({**known, **fixed}) if fixed else part
+        return part.restricted({**known, **fixed})
 
     @property
     def names(self) -> frozenset[str]:
@@ -113,11 +113,15 @@ class Part:
         return self.space is None or self.space.covers(known)
 
     def restricted(self, known: Mapping[str, BaseDistribution]) -> Part:
-        """The same, proposing only what these distributions contain."""
-        mine = {name: d for name, d in known.items() if name in self.names}
-        if self.space is None or self.strategy is None or not mine:
+        """The same, proposing only what these distributions contain.
+
+        If they have none of the parameters, nothing is known of the study yet, and all of them
+        get a value, for the case that they are asked for.
+        """
+        if self.space is None or self.strategy is None:
             return self
-        space = self.space.restricted(mine)
+        mine = {name: d for name, d in known.items() if name in self.names}
+        space = self.space.restricted(mine or self.space.distributions)
         return Part(space, replace(self.strategy, encoder=space.encoder))
 
     def propose(

@@ -271,8 +271,8 @@ def distribution(parameter: Parameter) -> BaseDistribution:
             low, high = int(parameter.lower), int(parameter.upper)
             return IntDistribution(low, high, log=log, step=int(step) or 1)
         # A sum of steps has a rounding error, which Optuna takes for a range off the grid.
-        high = float(f"{parameter.upper:.12g}") if step else parameter.upper
-        return FloatDistribution(parameter.lower, high, log=log, step=step or None)
+        last = float(f"{parameter.upper:.12g}") if step else parameter.upper
+        return FloatDistribution(parameter.lower, last, log=log, step=step or None)
     assert isinstance(parameter, Choice)
     legal = [parameter.value(code) for code in parameter.legal]
     return CategoricalDistribution([_to_optuna(parameter, v) for v in legal])

@@ -101,8 +101,8 @@ def test_seconds_and_the_start():
 
 
 def test_maximisation_is_turned_once(url):
-    fill(url, "small", 20, seed=1)
-    fill(url, "large", 20, "maximize", seed=1)
+    fill(url, "small", 6, seed=1)
+    fill(url, "large", 6, "maximize", seed=1)
     archive = open_archive(url)
     small, large = archive.studies
     assert (small.values == -large.values).all() and large.direction == "maximize"
@@ -159,12 +159,12 @@ def test_names_that_occur_twice_are_told_apart():
 
 
 def test_url_path_object_and_journal_give_the_same(url, tmp_path):
-    fill(url, "s", 10)
+    fill(url, "s", 6)
     journal = tmp_path / "past.log"
     backend = optuna.storages.journal.JournalFileBackend(str(journal))
-    fill(optuna.storages.JournalStorage(backend), "s", 10)
+    fill(optuna.storages.JournalStorage(backend), "s", 6)
     memory = optuna.storages.InMemoryStorage()
-    fill(memory, "s", 10)
+    fill(memory, "s", 6)
     sources = [
         url,
         tmp_path / "past.db",

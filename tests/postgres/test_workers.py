@@ -1,6 +1,6 @@
 """Many workers on one PostgreSQL server, some of which are killed.
 
-    make test-postgres
+make test-postgres
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class CommonSpace:
         """
         narrow = copy.copy(self)
         narrow._choices = dict(self._choices)
-        legal = self._activating(distributions)
+        legal: dict[str, Any] = dict(self._activating(distributions))
         for name, d in distributions.items():
             ours = self.distributions.get(name)
             if ours is None:

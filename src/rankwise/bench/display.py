@@ -24,7 +24,7 @@ class Display:
 
     def __init__(self, progress: bool | None, total: int) -> None:
         self._bar: Any = None
-        self._total, self._done, self._failed = total, 0, 0
+        self._total, self._done, self._failed, self._models = total, 0, 0, 0
         self._start = self._said = time.monotonic()
         if sys.stderr.isatty() if progress is None else progress:
             from rich.console import Console
@@ -62,6 +62,17 @@ class Display:
     ) -> None:
         if self._bar:
             self._bar.stop()
+
+    def learnt(self, cell: Cell, total: int) -> None:
+        """One of the models that cells need is there; the time left is that of cells alone."""
+        self._models += 1
+        text = f"learnt the past: {self._models}/{total} ({cell.benchmark} {cell.method})"
+        if self._bar:
+            self._bar.update(self._task, last=text)
+        elif time.monotonic() - self._said > _EVERY:
+            self._said = time.monotonic()
+            self._say(text)
+        self._start = time.monotonic()
 
     def advance(self, cell: Cell, error: str) -> None:
         """One more cell is finished."""

@@ -97,8 +97,9 @@ def run(
     with _workers(jobs, backend), Display(progress, len(todo)) as display:
         first = {_learnt_key(c, folder): c for c in reversed(todo)}
         learning = [c for c in first.values() if methods.get(split_method(c.method)[0]).transfer]
-        for _, outcome in _parallel(_prepare, learning[::-1], out, folder):
+        for cell, outcome in _parallel(_prepare, learning[::-1], out, folder):
             _stop_if_unwritten(outcome)
+            display.learnt(cell, len(learning))
         busy = todo
         while busy:  # cells of another runner; one of them may have been killed
             waiting, busy = busy, []
