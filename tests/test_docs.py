@@ -7,6 +7,7 @@ import importlib
 import re
 from pathlib import Path
 
+import optuna
 import pytest
 
 import rankwise
@@ -15,16 +16,19 @@ ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
-@pytest.mark.parametrize("module", ["loop", "optimizer", "shorthand"])
+@pytest.mark.parametrize("module", ["loop", "optimizer", "shorthand", "sampler", "bench.handler"])
 def test_examples_in_docstrings(module):
     result = doctest.testmod(importlib.import_module(f"rankwise.{module}"))
     assert result.attempted > 0
     assert result.failed == 0
 
 
-def test_the_readmes_first_example(tmp_path, monkeypatch, capsys):
+def test_the_readmes_examples(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    exec(BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0], {})
+    blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    for block in blocks:
+        exec(block, {})
+    assert len(blocks) == 2
     assert "'x'" in capsys.readouterr().out
     assert (tmp_path / "progress.html").exists()
 
@@ -43,6 +47,31 @@ def test_the_tutorial_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     assert len(blocks) >= 5
     assert isinstance(session["result"], rankwise.Result)
     assert (tmp_path / "runs.db").exists()
+
+
+def test_the_page_on_past_studies(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    for k in range(3):
+        sampler = optuna.samplers.RandomSampler(seed=k)
+        name = f"xgb-{k}"
+        past = optuna.create_study(
+            storage="sqlite:///studies.db", study_name=name, sampler=sampler
+        )
+        past.optimize(lambda trial: trial.suggest_float("eta", 0, 1), n_trials=4)
+    session: dict = {}
+    blocks = BLOCK.findall((ROOT / "docs" / "past-studies.md").read_text(encoding="utf-8"))
+    for block in blocks:
+        exec(block, session)
+    assert len(blocks) == 3
+    assert len(session["archive"].studies) == 3 and "eta" in capsys.readouterr().out
+    assert rankwise.archive.read_context(session["study"])["rows"] == 48_000
+
+
+def test_the_page_on_comparing_methods(capsys):
+    [block] = BLOCK.findall((ROOT / "docs" / "bench.md").read_text(encoding="utf-8"))
+    exec(block, {})
+    assert capsys.readouterr().out.startswith("[0.")
 
 
 def test_the_page_on_spaces(capsys):
