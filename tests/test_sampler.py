@@ -27,7 +27,7 @@ from optuna.trial import TrialState
 
 from rankwise import RankwiseSampler
 from rankwise.errors import OptionError, UnknownNameError
-from rankwise.sampling import MISSING, fit_value
+from rankwise.sampling import MISSING, fit_value, past_study
 from rankwise.strategy import ModelStrategy
 
 HASTY = {"members": 2, "width": 4, "layers": 1, "epochs": 3, "training": {"steps": 5}}
@@ -501,3 +501,53 @@ def test_wrong_arguments_are_refused():
         RankwiseSampler(options={"epoch": 3})
     with pytest.raises(OptionError, match="seed"):
         RankwiseSampler(seed=-1)
+
+
+# ---------------------------------------------------------------------- what trials have already
+
+
+def test_what_a_trial_has_already_is_completed_without_repeating():
+    storage = fill(optuna.storages.InMemoryStorage(), 3, 15, small)
+    for past in (None, storage):
+        study = optuna.create_study(sampler=make(past))
+        study.optimize(small, n_trials=2)
+        left = 10 - sum(t.params["a"] == "z" for t in study.trials)
+        for _ in range(left):
+            study.enqueue_trial({"a": "z"})
+        study.optimize(small, n_trials=left)
+        assert {t.params["a"] for t in study.trials[2:]} == {"z"}
+        tried = [t.params["b"] for t in study.trials if t.params["a"] == "z"]
+        assert sorted(tried) == list(range(10))
+
+
+def test_a_proposal_that_was_not_evaluated_can_be_made_again():
+    storage = fill(optuna.storages.InMemoryStorage(), 3, 15, small)
+    free = optuna.create_study(sampler=make(storage))
+    free.optimize(small, n_trials=1)
+    favourite = free.trials[0].params
+    other = next(a for a in "uvwxyz" if a != favourite["a"])
+    study = optuna.create_study(sampler=make(storage))
+    study.enqueue_trial({"a": other})
+    study.optimize(small, n_trials=2)
+    assert study.trials[1].params == favourite
+
+
+def test_a_used_up_space_is_sampled_again(monkeypatch):
+    calls = []
+    real = RankwiseSampler._propose
+    monkeypatch.setattr(
+        RankwiseSampler, "_propose", lambda self, *a: (calls.append(1), real(self, *a))[1]
+    )
+    study = optuna.create_study(sampler=make(alone="random"))
+    study.optimize(lambda t: t.suggest_categorical("k", [1, 2, 3]), n_trials=8)
+    assert {t.params["k"] for t in study.trials} == {1, 2, 3} and len(calls) == 8
+
+
+def test_a_trial_that_was_tried_again_is_history_once():
+    study = optuna.create_study(sampler=make())
+    facts = {"params": {"x": 1.0}, "distributions": {"x": FloatDistribution(0, 2)}}
+    study.add_trial(optuna.create_trial(state=TrialState.FAIL, **facts))
+    again = {"failed_trial": 0, "retry_history": [0]}
+    study.add_trial(optuna.create_trial(value=0.5, system_attrs=again, **facts))
+    finished = past_study(study, study.trials)
+    assert finished.status == ("ok",) and finished.values.tolist() == [0.5]

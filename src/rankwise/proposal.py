@@ -21,6 +21,7 @@ from rankwise.space import Encoder
 from rankwise.types import Array, Mask
 
 _NEAR_EVALUATED = 1e-5  # in units of the cube, along every column
+_STALLED = 2  # evaluations without a better one after which others are looked for
 _NEAR_PENDING = 1e-3
 
 Utility = Callable[[Array], Array]
@@ -45,15 +46,23 @@ class Seen:
         """Which rows of X (n, d) were not seen."""
         return np.array([row.tobytes() not in self._keys for row in np.ascontiguousarray(X)], bool)
 
-    def far(self, X: Array) -> Mask:
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def far(self, X: Array, spacing: float = 0.0) -> Mask:
         """Which rows of X (n, d) are so far from all seen ones that they tell something new.
 
         Where the utility peaks at a corner or next to a pending point, its maximum is
         approached again and again without ever being the same configuration.
+
+        Args:
+            X: the rows.
+            spacing: how far they must be at least, in units of the cube.
         """
         if not len(self._rows):
             return np.ones(len(X), dtype=bool)
-        apart: Mask = (cdist(X, self._rows, "chebyshev") > self._radius).all(axis=1)
+        radius = np.maximum(self._radius, spacing)
+        apart: Mask = (cdist(X, self._rows, "chebyshev") > radius).all(axis=1)
         return apart
 
 
@@ -287,11 +296,21 @@ class Maximizer:
     A small finite space is looked at whole; a larger one by focus search followed by local
     search from its best points and from the best configurations evaluated so far, or, if utilities
     of two sets cannot be compared, by a tournament.
+
+    Attributes:
+        focus: finds a region.
+        local: refines.
+        tournament: for utilities that are relative.
+        spacing: how far from all others a point with a relative utility must be when the last
+            ones brought nothing, in units of n^(-1/d), the spacing of n evenly spread points of d
+            numbers. Ranks do not know that the neighbours of an evaluated configuration are as
+            good as evaluated.
     """
 
     focus: FocusSearch = FocusSearch()
     local: LocalSearch = LocalSearch()
     tournament: Tournament = Tournament()
+    spacing: float = 0.5
 
     def __call__(
         self,
@@ -303,6 +322,7 @@ class Maximizer:
         *,
         relative: bool = False,
         once: bool = False,
+        stalled: int = 0,
     ) -> Array:
         """The best new point (d,).
 
@@ -314,12 +334,16 @@ class Maximizer:
             elite: the best evaluated configurations (k, d), from where local search starts too.
             relative: utilities are comparable within one call of `utility` only.
             once: call `utility` once only, because it draws a new function each time.
+            stalled: evaluations since the best one.
         """
         if encoder.points is not None:
             return best_of_set(utility, encoder.points, seen)
         if relative or once:
             tournament = replace(self.tournament, rounds=1) if once else self.tournament
-            codes, values = tournament(utility, encoder, rng, elite)
+            apart = self._apart(encoder, seen, stalled) if relative else 0.0
+            spaced = lambda X: np.where(seen.far(X, apart), utility(X), -np.inf)  # noqa: E731
+            codes, values = tournament(spaced if apart else utility, encoder, rng, elite)
+            codes, values = codes[values > -np.inf], values[values > -np.inf]
         else:
             codes, values = self.focus(utility, encoder, rng)
             if len(elite):
@@ -328,6 +352,12 @@ class Maximizer:
                 values = np.concatenate([values, utility(elite)])
             codes, values = self.local(utility, encoder, rng, codes, values)
         return self._best_new(encoder, rng, seen, codes, values)
+
+    def _apart(self, encoder: Encoder, seen: Seen, stalled: int) -> float:
+        """While evaluations bring nothing, every second one is farther away."""
+        if not encoder.n_numbers or stalled < _STALLED or stalled % 2:
+            return 0.0
+        return float(self.spacing * len(seen) ** (-1.0 / encoder.n_numbers))
 
     def _best_new(
         self, encoder: Encoder, rng: np.random.Generator, seen: Seen, codes: Array, values: Array

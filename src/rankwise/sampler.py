@@ -7,7 +7,7 @@ import logging
 import threading
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +18,21 @@ from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import override
 
 from rankwise import methods
-from rankwise.errors import OptionError, check_name
+from rankwise.errors import OptionError, SpaceExhausted, check_name
 from rankwise.optimizer import check_seed
-from rankwise.sampling import MISSING, Part, fit_value, past_study, running_params
+from rankwise.sampling import (
+    MISSING,
+    Part,
+    fit_value,
+    given_params,
+    past_study,
+    running_params,
+)
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
-    from rankwise.archive import Archive
+    from rankwise.archive import Archive, PastStudy
 
 _PROPOSAL = "rankwise:proposal"  # trial attributes through which workers see each other's choice
 _SETTLED = "rankwise:settled"
@@ -186,9 +193,8 @@ class RankwiseSampler(BaseSampler):
         withdrawn: list[dict[str, Any]] = []
         proposal: dict[str, Any] = {}
         for attempt in range(_TRIES):
-            trials = study.get_trials(deepcopy=False)
-            proposal = self._propose(study, trials, trial.number, withdrawn, attempt)
-            if not proposal:
+            proposal, new = self._propose(study, trial, withdrawn, attempt)
+            if not proposal or not new:
                 return proposal
             self._write(study, trial, _PROPOSAL, proposal)
             if self._taken(study, trial, proposal, settled=True):
@@ -205,11 +211,15 @@ class RankwiseSampler(BaseSampler):
     ) -> bool:
         mine = _text(proposal)
         for other in study.get_trials(deepcopy=False):
-            if other.number == trial.number or other.system_attrs.get(_PROPOSAL) != mine:
+            if other.number == trial.number:
                 continue
-            if other.number < trial.number or other.state.is_finished():
-                return True
-            if settled and other.system_attrs.get(_SETTLED) == mine:
+            if other.state.is_finished():  # by now; maybe it was not when this one was proposed
+                if other.state != TrialState.FAIL and _same(other.params, proposal):
+                    return True
+            elif other.system_attrs.get(_PROPOSAL) == mine and (
+                other.number < trial.number
+                or (settled and other.system_attrs.get(_SETTLED) == mine)
+            ):
                 return True
         return False
 
@@ -217,36 +227,50 @@ class RankwiseSampler(BaseSampler):
         study._storage.set_trial_system_attr(trial._trial_id, key, _text(proposal))
 
     def _propose(
-        self,
-        study: Study,
-        trials: Sequence[FrozenTrial],
-        number: int,
-        withdrawn: Sequence[dict[str, Any]],
-        attempt: int,
-    ) -> dict[str, Any]:
+        self, study: Study, trial: FrozenTrial, withdrawn: Sequence[dict[str, Any]], attempt: int
+    ) -> tuple[dict[str, Any], bool]:
+        """A proposal, and whether it is a new one: a finite space may be used up."""
+        trials = study.get_trials(deepcopy=False)
         finished = past_study(study, trials)
-        pending = [*running_params(trials, number, _PROPOSAL), *withdrawn]
-        proposal: dict[str, Any] = {}
+        pending = [*running_params(trials, trial.number, _PROPOSAL), *withdrawn]
+        known = {**self._search_space, **finished.distributions}
+        given = given_params(trial)
+        proposal, new = dict(given), True
+        rng = np.random.default_rng([self._seed, trial.number, attempt])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            known = {**self._search_space, **finished.distributions}
-            past = self._learn_past(study, known)
-            rng = np.random.default_rng([self._seed, number, attempt])
-            if past is not None:
-                part = past.restricted(known)
-                proposal = part.propose(finished, pending, rng, self._seed)
-            new = sorted(name for name in known if past is None or name not in past.names)
-            if new:
-                if past is not None and self._warn:
-                    names = ", ".join(new)
-                    self._say(
-                        f"no past study has {names}: proposed from this study alone", logging.INFO
-                    )
-                part = Part.alone(finished, known, self._alone, proposal)
-                proposal = {**part.propose(finished, pending, rng, self._seed), **proposal}
+            for part in self._parts(study, finished, known, proposal):
+                try:
+                    values = part.propose(finished, pending, rng, self._seed)
+                except SpaceExhausted:
+                    values, new = part.random(rng), False
+                proposal.update({**values, **proposal})
         for warning in caught:
             self._say(str(warning.message), logging.WARNING)
-        return proposal
+        return proposal, new
+
+    def _parts(
+        self,
+        study: Study,
+        finished: PastStudy,
+        known: Mapping[str, BaseDistribution],
+        proposal: Mapping[str, Any],
+    ) -> Iterator[Part]:
+        """The model of what past studies have, then that of this study alone for the rest.
+
+        Each is restricted to what is in the proposal by the time that it is asked for.
+        """
+        past = self._learn_past(study, known)
+        if past is not None:
+            yield past.restricted(known, proposal)
+        new = sorted(name for name in known if past is None or name not in past.names)
+        if new:
+            if past is not None and self._warn:
+                names = ", ".join(new)
+                self._say(
+                    f"no past study has {names}: proposed from this study alone", logging.INFO
+                )
+            yield Part.alone(finished, known, self._alone).restricted(known, proposal)
 
     def _learn_past(self, study: Study, known: Mapping[str, BaseDistribution]) -> Part | None:
         if self._archive is None:
@@ -274,6 +298,11 @@ class RankwiseSampler(BaseSampler):
         if text not in self._said:
             self._said.add(text)
             _logger.log(level, text)
+
+
+def _same(params: Mapping[str, Any], proposal: Mapping[str, Any]) -> bool:
+    """Whether what was evaluated is what is proposed, of which all may not be asked for."""
+    return bool(params) and all(proposal.get(k, MISSING) == v for k, v in params.items())
 
 
 def _text(proposal: Mapping[str, Any]) -> str:

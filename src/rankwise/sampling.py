@@ -22,7 +22,6 @@ from rankwise import methods
 from rankwise.archive import Archive, CommonSpace, PastStudy
 from rankwise.archive.optuna_storage import columns_of_trials
 from rankwise.cache import learnt_optimizer
-from rankwise.errors import SpaceExhausted
 from rankwise.proposal import Seen
 from rankwise.strategy import Strategy
 from rankwise.task import Task
@@ -82,26 +81,10 @@ class Part:
         return cls(archive.space, strategy)
 
     @classmethod
-    def alone(
-        cls,
-        study: PastStudy,
-        known: Mapping[str, BaseDistribution],
-        method: str,
-        given: Mapping[str, Any],
-    ) -> Part:
-        """All parameters of this study, with a method that knows no other.
-
-        Args:
-            study: what is finished of it.
-            known: its distributions.
-            method: its name.
-            given: values of some parameters that are settled already: the others are proposed
-                to go with them.
-        """
+    def alone(cls, study: PastStudy, known: Mapping[str, BaseDistribution], method: str) -> Part:
+        """All parameters of this study, with a method that knows no other."""
         space, _ = CommonSpace.of([study], known)
-        part = cls(space, methods.make(method, space.encoder))
-        fixed = {name: single(value) for name, value in given.items() if name in known}
-        return part.restricted({**known, **fixed})
+        return cls(space, methods.make(method, space.encoder))
 
     @property
     def names(self) -> frozenset[str]:
@@ -112,16 +95,24 @@ class Part:
         """Whether all these are inside the space, as far as it has them."""
         return self.space is None or self.space.covers(known)
 
-    def restricted(self, known: Mapping[str, BaseDistribution]) -> Part:
-        """The same, proposing only what these distributions contain.
+    def restricted(self, known: Mapping[str, BaseDistribution], given: Mapping[str, Any]) -> Part:
+        """The same, proposing only what fits to what is known.
 
-        If they have none of the parameters, nothing is known of the study yet, and all of them
-        get a value, for the case that they are asked for.
+        Args:
+            known: distributions of the study. If it has none of the parameters, nothing is
+                known of it yet, and all of them get a value, for the case that they are asked for.
+            given: values of some parameters that are settled; the others are proposed to go with
+                them.
         """
         if self.space is None or self.strategy is None:
             return self
         mine = {name: d for name, d in known.items() if name in self.names}
-        space = self.space.restricted(mine or self.space.distributions)
+        mine = mine or self.space.distributions
+        for name, value in given.items():
+            fixed = single(value, mine.get(name))
+            if fixed is not None:
+                mine = {**mine, name: fixed}
+        space = self.space.restricted(mine)
         return Part(space, replace(self.strategy, encoder=space.encoder))
 
     def propose(
@@ -131,19 +122,26 @@ class Part:
         rng: np.random.Generator,
         seed: int,
     ) -> dict[str, Any]:
-        """Values of the parameters for one more trial; of those that are active in it."""
+        """Values of the parameters for one more trial; of those that are active in it.
+
+        Raises:
+            SpaceExhausted: a finite space is used up.
+        """
         if self.space is None or self.strategy is None:
             return {}
         history = self._history(finished)
         waiting = [params for params in pending if self.space.encodable(params)]
         rows = self.space.encode(waiting)
-        try:
-            row = self._design_row(history, rows, seed)
-            if row is None:
-                row = self.strategy.propose(history, rows, rng)
-        except SpaceExhausted:  # a finite space is used up: again, then
-            [row] = self.space.encoder.sample(1, rng)
+        row = self._design_row(history, rows, seed)
+        if row is None:
+            row = self.strategy.propose(history, rows, rng)
         return self.space.decode(row)
+
+    def random(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Values of the parameters at random, whether they were tried or not."""
+        return (
+            {} if self.space is None else self.space.decode(self.space.encoder.sample(1, rng)[0])
+        )
 
     def _history(self, finished: PastStudy) -> Task:
         assert self.space is not None
@@ -173,6 +171,12 @@ class Part:
 # ---------------------------------------------------------------------- trials
 
 
+def given_params(trial: FrozenTrial) -> dict[str, Any]:
+    """What a trial has already: it was enqueued with it, or began before its worker died."""
+    fixed = trial.system_attrs.get("fixed_params", {})
+    return {**fixed, **trial.params}
+
+
 def past_study(study: Study, trials: Sequence[FrozenTrial]) -> PastStudy:
     """What is finished of a study that is being run."""
     direction = "minimize" if study.direction == StudyDirection.MINIMIZE else "maximize"
@@ -193,11 +197,13 @@ def running_params(
     return found
 
 
-def single(value: Any) -> BaseDistribution:
-    """The distribution that has one value only."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def single(value: Any, distribution: BaseDistribution | None) -> BaseDistribution | None:
+    """The distribution that has this value only; None if it is not one of those that there are."""
+    if distribution is None or fit_value(value, distribution) != value:
+        return None
+    if isinstance(distribution, CategoricalDistribution):
         return CategoricalDistribution([value])
-    if isinstance(value, int):
+    if isinstance(distribution, IntDistribution):
         return IntDistribution(value, value)
     return FloatDistribution(value, value)
 

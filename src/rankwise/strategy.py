@@ -166,6 +166,7 @@ class ModelStrategy(Strategy):
                 history.X[best],
                 relative=relative,
                 once=self.acquisition.random,
+                stalled=len(history) - 1 - int(best[0]) if len(history) else 0,
             )
         except SpaceExhausted:
             raise

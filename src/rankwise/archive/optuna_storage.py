@@ -111,10 +111,12 @@ def columns_of_trials(
     Args:
         name: of the study.
         direction: "minimize" or "maximize".
-        trials: in any state; those that run or wait are left out.
+        trials: in any state; those that run or wait are left out, and those whose worker died
+            and that were tried again.
         context: what is known about the study.
     """
-    finished = [t for t in trials if t.state.is_finished()]
+    again = {n for t in trials for n in t.system_attrs.get("retry_history", ())}
+    finished = [t for t in trials if t.state.is_finished() and t.number not in again]
     outcomes = [_outcome(trial) for trial in finished]
     starts = [t.datetime_start for t in finished if t.datetime_start is not None]
     started: datetime | None = min(starts, default=None)
