@@ -179,8 +179,9 @@ class Number(Parameter):
         start = low if given else self.lower  # a grid begins at its own lower end
         low, high = max(low, self.lower), min(high, self.upper)
         if step:
-            low = max(low, start + math.ceil((low - start) / step - 1e-9) * step)
-            high = min(high, low + math.floor((high - low) / step + 1e-9) * step)
+            # Both ends are rounded as `nearest` rounds: it must not change them.
+            low = self._legal_end(start + math.ceil((low - start) / step - 1e-9) * step, low)
+            high = self._legal_end(low + math.floor((high - low) / step + 1e-9) * step, low)
         elif low < high:
             low, high = self._lattice_ends(low, high)
         if low > high:
@@ -193,6 +194,10 @@ class Number(Parameter):
         several = round((high - low) / step) + 1 if step else math.inf
         narrow.size = float(several) if high > low else 1.0
         return narrow
+
+    def _legal_end(self, value: float, least: float) -> float:
+        [rounded] = self._rounded(np.array([max(value, least)]))
+        return min(max(float(rounded), self.lower), self.upper)
 
     def _illegal(self, value: Any) -> ConfigurationError:
         kind = "an integer" if self.integer else "a number"
