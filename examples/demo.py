@@ -101,32 +101,31 @@ def table(studies: dict[str, list[optuna.Study]]) -> Table:
 
 
 def draw(studies: dict[str, list[optuna.Study]], path: Path) -> None:
-    """Each trial and the best so far, side by side."""
+    """The error of each trial, or the range over seeds, and that of the best so far."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
 
     colours = {"with past studies": "#0b6e4f", "without": "#c8553d"}
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     axes = figure.subplots()
     numbers = np.arange(1, TRIALS + 1)
     for label, runs in studies.items():
-        curves = np.array([best_so_far(study) for study in runs])
+        errors = 1 - np.array([best_so_far(study) for study in runs])
+        style = {"color": colours[label], "step": "post", "alpha": 0.15, "lw": 0}
         if len(runs) == 1:
-            values = [trial.value for trial in runs[0].trials]
+            values = [1 - trial.value for trial in runs[0].trials]
             axes.plot(numbers, values, "o", ms=4, alpha=0.4, color=colours[label])
         else:
-            axes.fill_between(
-                numbers, curves.min(axis=0), curves.max(axis=0), alpha=0.12, color=colours[label]
-            )
-        axes.step(
-            numbers, curves.mean(axis=0), where="post", lw=2.2, color=colours[label], label=label
-        )
+            axes.fill_between(numbers, errors.min(axis=0), errors.max(axis=0), **style)
+        mean = errors.mean(axis=0)
+        axes.step(numbers, mean, where="post", lw=2.2, color=colours[label], label=label)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_minor_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlabel("trial")
-    axes.set_ylabel("accuracy, best so far")
-    axes.set_ylim(
-        bottom=max(0.0, min(best_so_far(s)[0] for r in studies.values() for s in r) - 0.02)
-    )
+    axes.set_ylabel("error, best so far")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="upper right")
     seeds = len(next(iter(studies.values())))
     over = f", mean and range of {seeds} seeds" if seeds > 1 else ""
     axes.set_title(f"A support vector machine on images of digits{over}", loc="left", fontsize=11)

@@ -180,8 +180,8 @@ class Number(Parameter):
         low, high = max(low, self.lower), min(high, self.upper)
         if step:
             # Both ends are rounded as `nearest` rounds: it must not change them.
-            low = self._legal_end(start + math.ceil((low - start) / step - 1e-9) * step, low)
-            high = self._legal_end(low + math.floor((high - low) / step + 1e-9) * step, low)
+            low = self._legal_end(max(low, start + math.ceil((low - start) / step - 1e-9) * step))
+            high = self._legal_end(low + math.floor((high - low) / step + 1e-9) * step)
         elif low < high:
             low, high = self._lattice_ends(low, high)
         if low > high:
@@ -195,8 +195,8 @@ class Number(Parameter):
         narrow.size = float(several) if high > low else 1.0
         return narrow
 
-    def _legal_end(self, value: float, least: float) -> float:
-        [rounded] = self._rounded(np.array([max(value, least)]))
+    def _legal_end(self, value: float) -> float:
+        [rounded] = self._rounded(np.array([value]))
         return min(max(float(rounded), self.lower), self.upper)
 
     def _illegal(self, value: Any) -> ConfigurationError:
