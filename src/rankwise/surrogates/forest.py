@@ -7,6 +7,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def jackknife_variance(predictions: Array, counts: Array) -> Array:
     infinitesimal = np.sum(covariance**2, axis=0) - m / B * between
     without = (counts == 0).astype(float)
     shifts = without.T @ centred / np.maximum(without.sum(axis=0), 1.0)[:, None]
-    after_bootstrap = (m - 1) / m * np.sum(shifts**2, axis=0) - (np.e - 1) * m / B * between
+    after_bootstrap = (m - 1) / m * np.sum(shifts**2, axis=0) - (math.e - 1) * m / B * between
     corrected: Array = np.maximum((infinitesimal + after_bootstrap) / 2, between / B)
     return corrected
 
