@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -72,3 +74,17 @@ def test_an_objective_that_cannot_be_sent_is_refused_with_advice():
     lock = threading.Lock()
     with pytest.raises(OptionError, match="n_jobs=1"):
         list(Evaluator(lambda c: lock.locked() + c["x"], n_jobs=2).run(trials(0.1, 0.2)))
+
+
+def test_a_time_limit_does_not_disturb_joblibs_own_processes():
+    """In a process of its own: what was run before must not matter."""
+    words = """
+from rankwise.workers import Evaluator
+from rankwise.optimizer import Trial
+batch = [Trial(k, {"x": 0.1 * k}) for k in range(2)]
+for limit in (30.0, None, 30.0):
+    found = [e.value for _, e in Evaluator(abs_x, n_jobs=2, timeout=limit).run(batch)]
+    assert sorted(found) == [0.0, 0.1], found
+"""
+    code = "def abs_x(c):\n    return abs(c['x'])\n" + words
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from numbers import Integral
 
 import joblib
-from joblib.externals.loky import get_reusable_executor
-from joblib.externals.loky.process_executor import BrokenProcessPool
+from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
 from rankwise.errors import OptionError, is_number
 from rankwise.evaluation import Evaluation, Objective, evaluate, evaluate_numbered, wake
@@ -40,7 +39,7 @@ class Evaluator:
         self._objective = objective
         self.n_jobs: int = joblib.effective_n_jobs(int(n_jobs))
         self._timeout = timeout
-        self._awake = False
+        self._pool: ProcessPoolExecutor | None = None  # of evaluations with a time limit
 
     def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Evaluation]]:
         """Evaluate a batch of at most n_jobs trials; yields each as it ends."""
@@ -58,7 +57,6 @@ class Evaluator:
                 yield waiting.pop(index), evaluation
             return
         except concurrent.futures.TimeoutError:
-            self._awake = False  # the workers were stopped
             late = Evaluation(
                 TIMEOUT,
                 cost=self._timeout or 0.0,
@@ -73,7 +71,7 @@ class Evaluator:
                 "define it at the top of a module, or use n_jobs=1 and no timeout"
             ) from error
         except BrokenProcessPool as error:
-            self._awake = False
+            self._pool = None
             died = f"the worker process died: {str(error).splitlines()[0]}"
         # Which of several killed its worker is not known: each gets a process of its own.
         for trial in waiting.values():
@@ -96,23 +94,25 @@ class Evaluator:
         return results
 
     def _timed(self, trials: list[Trial]) -> Iterator[tuple[int, Evaluation]]:
-        """In joblib's own processes on this machine, which can be stopped.
+        """In processes of our own on this machine, which can be stopped.
 
-        joblib's time limit starts again whenever a job of the batch ends; ours does not.
+        joblib's time limit starts again whenever a job of the batch ends; ours does not. And
+        joblib's own processes are not ours to take: it would find them without what it needs.
         """
-        executor = get_reusable_executor(max_workers=self.n_jobs)
-        if not self._awake:  # starting workers and importing must not count as evaluation
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(max_workers=self.n_jobs)
+            # Starting workers and importing must not count as evaluation.
             concurrent.futures.wait(
-                [executor.submit(wake, self._objective) for _ in range(self.n_jobs)]
+                [self._pool.submit(wake, self._objective) for _ in range(self.n_jobs)]
             )
-            self._awake = True
         futures = [
-            executor.submit(evaluate_numbered, index, self._objective, trial.configuration)
+            self._pool.submit(evaluate_numbered, index, self._objective, trial.configuration)
             for index, trial in enumerate(trials)
         ]
         try:
             for future in concurrent.futures.as_completed(futures, timeout=self._timeout):
                 yield future.result()
         except concurrent.futures.TimeoutError:
-            executor.shutdown(wait=True, kill_workers=True)
+            self._pool.shutdown(wait=True, kill_workers=True)
+            self._pool = None
             raise

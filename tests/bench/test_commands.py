@@ -117,6 +117,8 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
         stderr=subprocess.PIPE,
         start_new_session=True,
         text=True,
+        # A shell that runs this in the background lets its children ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         for _ in range(600):
