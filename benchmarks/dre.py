@@ -46,6 +46,7 @@ from tables import FOLD, HPOB, NAMES, SEEDS, Table, load, regret
 import rankwise
 from rankwise import Task
 from rankwise.acquisition import make_acquisition
+from rankwise.baselines import greedy_portfolio
 from rankwise.surrogates.base import Posterior, Surrogate
 from rankwise.surrogates.dre import DeepRankingEnsemble
 from rankwise.surrogates.meta import MetaTraining
@@ -117,20 +118,7 @@ class Portfolio(Suggester):
     """
 
     def __init__(self, tasks: Sequence[Task], length: int) -> None:
-        rows = np.unique(np.concatenate([t.X for t in tasks]), axis=0)
-        regrets = np.empty((len(rows), len(tasks)))
-        for column, task in enumerate(tasks):
-            _, nearest = KDTree(task.X).query(rows)
-            span = np.ptp(task.losses) or 1.0
-            regrets[:, column] = (task.losses[nearest] - task.losses.min()) / span
-        best, chosen = np.ones(len(tasks)), []
-        for _ in range(length):
-            means = np.minimum(regrets, best).mean(axis=1)
-            if means.min() >= best.mean():
-                break
-            chosen.append(int(np.argmin(means)))
-            best = np.minimum(best, regrets[chosen[-1]])
-        self.rows = rows[chosen]
+        self.rows = greedy_portfolio(tasks, length)
 
     def suggest(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
         _, nearest = KDTree(np.concatenate([pool, history.X])).query(self.rows)
