@@ -47,8 +47,9 @@ import optuna
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 start = time.perf_counter()
 trials = 0
-for name in optuna.get_all_study_names(url):
-    study = optuna.load_study(study_name=name, storage=url)
+storage = optuna.storages.get_storage(url)
+for name in optuna.get_all_study_names(storage):
+    study = optuna.load_study(study_name=name, storage=storage)
     trials += len(study.get_trials(deepcopy=False))
 """
 READ = """

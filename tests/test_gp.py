@@ -1,12 +1,27 @@
-"""The Gaussian process against BoTorch's own posterior and against formulas."""
+"""The Gaussian process against BoTorch and against formulas."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch.constraints import GreaterThan
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.priors import LogNormalPrior
+from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 
+from rankwise.surrogates.exact import (
+    _negative_log_posterior,
+    cholesky,
+    lengthscale_prior,
+    matern52,
+    rbf,
+)
 from rankwise.surrogates.gp import GaussianProcess
 from rankwise.surrogates.threads import one_thread
 from rankwise.task import Task
@@ -23,21 +38,90 @@ def fitted():
     return GaussianProcess().fit(sine_task())
 
 
-def test_marginals_are_those_of_botorch(fitted):
-    Z = torch.as_tensor(np.random.default_rng(1).random((40, 2)))
+def botorch_model(X, y, use_rbf_kernel=False):
+    """BoTorch's model with the same kernel and the same priors, not fitted."""
+    prior = LogNormalPrior(loc=-4.0, scale=1.0)
+    likelihood = GaussianLikelihood(
+        noise_prior=prior,
+        noise_constraint=GreaterThan(1e-6, transform=None, initial_value=float(prior.mode)),
+    )
+    kernel = get_covar_module_with_dim_scaled_prior(
+        ard_num_dims=X.shape[1], use_rbf_kernel=use_rbf_kernel
+    )
+    return SingleTaskGP(
+        torch.as_tensor(X),
+        torch.as_tensor(y)[:, None],
+        likelihood=likelihood,
+        covar_module=kernel,
+        outcome_transform=None,
+    )
+
+
+def objective_in_botorch(model, gp):
+    """BoTorch's log posterior (per observation) of the hyperparameters of an ExactGP."""
+    model.covar_module.lengthscale = torch.as_tensor(gp.lengthscales)
+    model.likelihood.noise = torch.as_tensor(gp.noise)
+    model.mean_module.constant.data.fill_(gp.constant)
+    model.train()
+    value = ExactMarginalLogLikelihood(model.likelihood, model)(
+        model(*model.train_inputs), model.train_targets
+    )
+    model.eval()
+    return value.item()
+
+
+@pytest.mark.parametrize(("n", "d"), [(5, 1), (20, 2), (40, 6), (80, 12)])
+def test_finds_hyperparameters_at_least_as_likely_as_those_of_botorch(n, d):
+    task = sine_task(n, d)
+    fitted = GaussianProcess().fit(task)
+    y = fitted._transform(task.y)
+    model = botorch_model(task.X, y)
+    ours = objective_in_botorch(model, fitted.model)
+    reference = botorch_model(task.X, y)
+    mll = ExactMarginalLogLikelihood(reference.likelihood, reference)
+    fit_gpytorch_mll(mll)
+    reference.train()
+    theirs = mll(reference(*reference.train_inputs), reference.train_targets).item()
+    assert ours > theirs - 1e-3
+
+
+def test_posterior_is_that_of_botorch(fitted):
+    task, Z = sine_task(), np.random.default_rng(1).random((40, 2))
+    model = botorch_model(task.X, fitted._transform(task.y))
+    objective_in_botorch(model, fitted.model)
     with torch.no_grad():
-        reference = fitted._model.posterior(Z)
-        mean, variance = fitted._marginals(Z)
-    assert mean.numpy() == pytest.approx(reference.mean[:, 0].numpy(), abs=1e-8)
-    assert variance.numpy() == pytest.approx(reference.variance[:, 0].numpy(), abs=1e-8)
+        reference = model.posterior(torch.as_tensor(Z))
+    mean, variance = fitted.model.posterior(Z)
+    assert mean == pytest.approx(reference.mean[:, 0].numpy(), abs=1e-8)
+    assert variance == pytest.approx(reference.variance[:, 0].numpy(), abs=1e-8)
+    covariance = reference.covariance_matrix.numpy()
+    assert fitted.model.covariance(Z) == pytest.approx(covariance, abs=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [rbf, matern52])
+def test_gradient_of_the_log_posterior(kernel):
+    rng = np.random.default_rng(0)
+    X, y, prior = rng.random((15, 3)), rng.normal(size=15), lengthscale_prior(3)
+    theta = rng.normal(size=4) * 0.5 - 1
+
+    def value(t):
+        return _negative_log_posterior(t, X, y, kernel, prior)[0]
+
+    gradient = _negative_log_posterior(theta, X, y, kernel, prior)[1]
+    assert gradient == pytest.approx(approx_fprime(theta, value, 1e-6), abs=1e-5)
+
+
+def test_a_singular_covariance_gets_a_jitter():
+    L = cholesky(np.ones((5, 5)))
+    assert pytest.approx(np.ones((5, 5)), abs=1e-6) == L @ L.T
+    with pytest.raises(np.linalg.LinAlgError, match="not finite"):
+        cholesky(np.full((3, 3), np.nan))
 
 
 def test_posterior_is_that_of_a_matern_kernel_by_hand(fitted):
     """Textbook formulas with the fitted hyperparameters, in the units of the losses."""
     task, Z = sine_task(), np.random.default_rng(2).random((7, 2))
-    scales = fitted.lengthscales
-    noise = fitted._model.likelihood.noise.item()
-    constant = fitted._model.mean_module.constant.item()
+    scales, noise, constant = fitted.model.lengthscales, fitted.model.noise, fitted.model.constant
 
     def kernel(A, B):
         r = np.sqrt(5) * cdist(A / scales, B / scales)
@@ -79,8 +163,8 @@ def test_noise_is_fitted():
     rng = np.random.default_rng(0)
     X = rng.random((80, 1))
     clean, noise = np.sin(6 * X[:, 0]), rng.normal(size=80)
-    low = GaussianProcess().fit(Task.of(X, clean))._model.likelihood.noise.item()
-    high = GaussianProcess().fit(Task.of(X, clean + 0.5 * noise))._model.likelihood.noise.item()
+    low = GaussianProcess().fit(Task.of(X, clean)).model.noise
+    high = GaussianProcess().fit(Task.of(X, clean + 0.5 * noise)).model.noise
     assert low < 1e-3 < 0.1 < high
 
 
