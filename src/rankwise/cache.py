@@ -14,7 +14,9 @@ from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
 from rankwise.task import TaskSet
 
-_HOW = ("model", "checkpoint", "progress")  # options that do not change what is learnt
+_HOW = ("model", "previous", "checkpoint", "progress")  # options that do not change what is learnt
+
+_KEY_LENGTH = 32
 
 
 def learnt_optimizer(
@@ -24,7 +26,8 @@ def learnt_optimizer(
 
     A model is kept under a name made from all that went into it: the numbers of the past tasks,
     the method and its options, and the version of the library. Several processes that want
-    the same one at once wait for the first. Training that was interrupted goes on.
+    the same one at once wait for the first. Training that was interrupted goes on, and a method
+    that can add to what it knows begins with the newest model of its own in the folder.
 
     Args:
         method: its name.
@@ -43,9 +46,13 @@ def learnt_optimizer(
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
             if not path.exists():
-                resume = path.with_suffix(".checkpoint")
+                helps = {
+                    "checkpoint": path.with_suffix(".checkpoint"),
+                    "previous": _newest(folder, method),
+                }
+                helps = {name: value for name, value in helps.items() if name in row.options}
                 optimizer = Optimizer(
-                    encoder, method=method, tasks=past, seed=0, checkpoint=resume, **options
+                    encoder, method=method, tasks=past, seed=0, **{**helps, **options}
                 )
                 learner = getattr(optimizer.strategy, "learner", None)
                 if learner is None:  # the past had nothing to teach
@@ -54,7 +61,13 @@ def learnt_optimizer(
     return Optimizer(encoder, method=method, model=path, seed=0, **options)
 
 
+def _newest(folder: Path, method: str) -> Path | None:
+    """The newest model of a method, if there is one."""
+    found = folder.glob(f"{method}-{'?' * _KEY_LENGTH}.safetensors")
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
 def _key(row: methods.Method, past: TaskSet, options: dict[str, Any]) -> str:
     settings = {k: v for k, v in {**row.options, **options}.items() if k not in _HOW}
     facts = (rankwise.__version__, row.name, past.digest, sorted(settings.items()))
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:_KEY_LENGTH]

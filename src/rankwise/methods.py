@@ -18,6 +18,7 @@ from rankwise.task import Task, TaskSet, as_task_set
 
 if TYPE_CHECKING:
     from rankwise.acquisition import Acquisition
+    from rankwise.proposal import Maximizer
     from rankwise.space import Encoder, Layout
     from rankwise.strategy import Learner, Strategy
     from rankwise.surrogates.base import Surrogate
@@ -53,13 +54,17 @@ class Method:
         from rankwise import surrogates
 
         settings = _keywords(getattr(surrogates, self.surrogate))
-        return {**own, **{name: value for name, value in settings.items() if name != "seed"}}
+        fixed = {"seed", *getattr(self.build, "keywords", {})}
+        return {**own, **{name: value for name, value in settings.items() if name not in fixed}}
 
 
 def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
-    """The keyword-only arguments of a function and their defaults."""
+    """The keyword-only arguments of a function and their defaults, if they are not given."""
+    given = getattr(function, "keywords", {})
     parameters = inspect.signature(function).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return {
+        p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in given
+    }
 
 
 def available() -> list[str]:
@@ -217,6 +222,47 @@ def _dre_ri(
     return _ranked(encoder, DeepRankingEnsemble(**settings), acquisition, liar)
 
 
+def _eb(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    kind: str,
+    model: str | Path | None = None,
+    previous: str | Path | None = None,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "believer",
+    progress: bool | None = None,
+    learning_seed: int = 0,
+    **settings: Any,
+) -> Strategy:
+    from rankwise.surrogates.eb import EmpiricalBayes
+
+    if model is not None and len(past):
+        raise OptionError("give past tasks to learn from or a model that has learnt, not both")
+    if model is not None:
+        learnt = EmpiricalBayes.load(model, fingerprint=encoder.fingerprint, **settings)
+    else:
+        learnt = EmpiricalBayes(kind=kind, seed=learning_seed, **settings)
+        learnt.meta_fit(past.tasks, past.validation, previous=previous, progress=progress)
+    if not learnt.meta_learned:
+        return _gp(encoder, acquisition=acquisition, liar=liar)
+    from rankwise.proposal import FocusSearch, LocalSearch, Maximizer
+
+    exact = learnt.with_seed
+    compact = exact if encoder.points is not None else learnt.compact().with_seed
+    return _model_based(
+        encoder,
+        compact,
+        acquisition,
+        liar,
+        informed=True,
+        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+        learner=learnt,
+        make_pool_surrogate=exact,
+        maximizer=Maximizer(FocusSearch(200, 4, 1), LocalSearch(4, 16, 6)),
+    )
+
+
 def _default(encoder: Encoder) -> Strategy:
     from rankwise.baselines import DefaultStrategy
 
@@ -259,9 +305,12 @@ def _model_based(
     informed: bool = False,
     make_cost_surrogate: Callable[[int], Surrogate] | None = None,
     learner: Learner | None = None,
+    make_pool_surrogate: Callable[[int], Surrogate] | None = None,
+    maximizer: Maximizer | None = None,
 ) -> Strategy:
     from rankwise.acquisition import make_acquisition
     from rankwise.design import Design
+    from rankwise.proposal import Maximizer
     from rankwise.strategy import ModelStrategy
 
     # 4d leaves too little of a budget of 60: docs/benchmarks.md. Who knows needs none.
@@ -271,10 +320,12 @@ def _model_based(
         design,
         make_surrogate,
         make_acquisition(acquisition),
+        maximizer or Maximizer(),
         liar=liar,
         informed=informed,
         make_cost_surrogate=make_cost_surrogate,
         learner=learner,
+        make_pool_surrogate=make_pool_surrogate,
     )
 
 
@@ -290,7 +341,7 @@ def _make_forest(layout: Layout, trees: int, min_leaf: int, seed: int) -> Surrog
     return RandomForest(layout, trees=trees, min_leaf=min_leaf, seed=seed)
 
 
-_DRE = "DeepRankingEnsemble"
+_DRE, _EB = "DeepRankingEnsemble", "EmpiricalBayes"
 _TABLE: dict[str, Method] = {
     method.name: method
     for method in (
@@ -306,6 +357,13 @@ _TABLE: dict[str, Method] = {
         ),
         Method("dre", "Deep Ranking Ensemble, meta-learned on past tasks", True, _dre, _DRE),
         Method("dre-ri", "Deep Ranking Ensemble from random weights", False, _dre_ri, _DRE),
+        Method(
+            "eb-gp",
+            "past studies as the prior of a Gaussian process",
+            True,
+            partial(_eb, kind="gp"),
+            _EB,
+        ),
         Method("portfolio", "past configurations good together, in turn", True, _portfolio),
         Method("tpe", "Optuna's TPE sampler", False, partial(_optuna, sampler="tpe")),
         Method("gp-optuna", "Optuna's GP sampler", False, partial(_optuna, sampler="gp")),

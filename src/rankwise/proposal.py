@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from rankwise.errors import SpaceExhausted
@@ -26,6 +27,8 @@ _NEAR_PENDING = 1e-3
 
 Utility = Callable[[Array], Array]
 """Points (n, d) to utilities (n,), higher is better."""
+Slope = Callable[[Array], tuple[float, Array]]
+"""A point (d,) to its utility and the gradient (d,) of it."""
 
 
 class Seen:
@@ -259,6 +262,29 @@ class Tournament:
         return near
 
 
+def climb(slope: Slope, encoder: Encoder, X: Array, steps: int = 20) -> Array:
+    """Where gradient ascent from each of X (k, d) ends, as codes (k, p).
+
+    Args:
+        slope: of the utility.
+        encoder: of a space of numbers, none of which is ever inactive.
+        X: where to start.
+        steps: of each climb.
+    """
+
+    def descent(x: Array) -> tuple[float, Array]:
+        value, gradient = slope(x)
+        return -value, -gradient
+
+    bounds = [(0.0, 1.0)] * X.shape[1]
+    options = {"maxiter": steps, "maxfun": 2 * steps}
+    tops = [
+        minimize(descent, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+        for x in X
+    ]
+    return encoder.decode_codes(np.clip(tops, 0.0, 1.0))
+
+
 def best_of_set(utility: Utility, X: Array, seen: Seen) -> Array:
     """The point (d,) of a finite set X (n, d) with the largest utility, unseen ones only.
 
@@ -305,12 +331,14 @@ class Maximizer:
             ones brought nothing, in units of n^(-1/d), the spacing of n evenly spread points of d
             numbers. Ranks do not know that the neighbours of an evaluated configuration are as
             good as evaluated.
+        climbs: points from which the gradient is followed, if there is one.
     """
 
     focus: FocusSearch = FocusSearch()
     local: LocalSearch = LocalSearch()
     tournament: Tournament = Tournament()
     spacing: float = 0.5
+    climbs: int = 2
 
     def __call__(
         self,
@@ -323,6 +351,7 @@ class Maximizer:
         relative: bool = False,
         once: bool = False,
         stalled: int = 0,
+        slope: Slope | None = None,
     ) -> Array:
         """The best new point (d,).
 
@@ -335,6 +364,7 @@ class Maximizer:
             relative: utilities are comparable within one call of `utility` only.
             once: call `utility` once only, because it draws a new function each time.
             stalled: evaluations since the best one.
+            slope: utility and gradient at a point; used where all is numbers.
         """
         if encoder.points is not None:
             return best_of_set(utility, encoder.points, seen)
@@ -351,6 +381,11 @@ class Maximizer:
                 codes = np.concatenate([codes, start])
                 values = np.concatenate([values, utility(elite)])
             codes, values = self.local(utility, encoder, rng, codes, values)
+            if slope is not None and encoder.n_numbers == encoder.n_columns:
+                top = codes[np.argsort(-values, kind="stable")[: self.climbs]]
+                tops = climb(slope, encoder, encoder.encode_codes(top))
+                codes = np.concatenate([codes, tops])
+                values = np.concatenate([values, utility(encoder.encode_codes(tops))])
         return self._best_new(encoder, rng, seen, codes, values)
 
     def _apart(self, encoder: Encoder, seen: Seen, stalled: int) -> float:

@@ -16,11 +16,11 @@ from typing import Protocol
 
 import numpy as np
 
-from rankwise.acquisition import Acquisition, LowerConfidenceBound
+from rankwise.acquisition import Acquisition, ExpectedImprovement, LowerConfidenceBound
 from rankwise.cost import CostModel
 from rankwise.design import Design
 from rankwise.errors import SpaceError, SpaceExhausted, check_name
-from rankwise.proposal import Maximizer, Seen, Utility, best_of_set, random_unseen
+from rankwise.proposal import Maximizer, Seen, Slope, Utility, best_of_set, random_unseen
 from rankwise.space import Encoder
 from rankwise.surrogates.base import Posterior, Surrogate
 from rankwise.task import Task
@@ -28,7 +28,7 @@ from rankwise.types import Array
 
 FALLBACK = "the surrogate failed"
 """How the warning begins that a proposal is a random one."""
-LIARS = ("min", "mean", "max", "sampled-lambda")
+LIARS = ("min", "mean", "max", "believer", "sampled-lambda")
 
 _ELITE = 5  # evaluated configurations from which local search starts
 _RIVALS = 200  # evaluated configurations among which the incumbent is looked for
@@ -131,13 +131,16 @@ class ModelStrategy(Strategy):
         acquisition: utility of a posterior.
         maximizer: finds the largest utility.
         liar: what the model is told about pending configurations: that their loss is the
-            "min", "mean" or "max" of those seen, or, with "sampled-lambda", nothing: a
+            "min", "mean" or "max" of those seen, what the model itself expects ("believer", for
+            surrogates that can), or, with "sampled-lambda", nothing: a
             confidence bound with a random lambda (exponential, with the mean of the
             acquisition's) spreads the points.
         informed: the surrogate knows something before the first evaluation.
         make_cost_surrogate: makes the model of the logarithm of the seconds, for acquisitions
             that weigh the cost; by default `make_surrogate`.
         learner: what has learnt past tasks and can be saved, if anything.
+        make_pool_surrogate: makes the surrogate for choosing among the rows of a pool, which are
+            asked about again and again; by default `make_surrogate`.
     """
 
     make_surrogate: Callable[[int], Surrogate]
@@ -147,6 +150,7 @@ class ModelStrategy(Strategy):
     informed: bool = False
     make_cost_surrogate: Callable[[int], Surrogate] | None = None
     learner: Learner | None = None
+    make_pool_surrogate: Callable[[int], Surrogate] | None = None
 
     def __post_init__(self) -> None:
         check_name("liar", self.liar, LIARS)
@@ -156,7 +160,7 @@ class ModelStrategy(Strategy):
         if self.encoder.n_columns == 0 or not (self.informed or len(history)):
             return random_unseen(self.encoder, seen, rng)
         try:
-            utility, relative = self._utility(history, pending, rng)
+            utility, surrogate = self._utility(history, pending, rng, self.make_surrogate)
             best = np.argsort(history.losses, kind="stable")[:_ELITE]
             return self.maximizer(
                 utility,
@@ -164,9 +168,10 @@ class ModelStrategy(Strategy):
                 rng,
                 seen,
                 history.X[best],
-                relative=relative,
+                relative=surrogate.relative,
                 once=self.acquisition.random,
                 stalled=len(history) - 1 - int(best[0]) if len(history) else 0,
+                slope=self._slope(surrogate, history.X if len(history) else pending),
             )
         except SpaceExhausted:
             raise
@@ -179,7 +184,8 @@ class ModelStrategy(Strategy):
         if not (self.informed or len(history)):
             return int(rng.integers(len(pool)))
         try:
-            utility, _ = self._utility(history, np.empty((0, pool.shape[1])), rng)
+            make = self.make_pool_surrogate or self.make_surrogate
+            utility, _ = self._utility(history, np.empty((0, pool.shape[1])), rng, make)
             values = utility(pool)
             if np.isnan(values).any():
                 raise ValueError("a utility is not a number")
@@ -188,27 +194,45 @@ class ModelStrategy(Strategy):
             return int(rng.integers(len(pool)))
         return int(rng.choice(np.flatnonzero(values == values.max())))
 
+    def _slope(self, surrogate: Surrogate, X: Array) -> Slope | None:
+        """The gradient of the utility, if the surrogate knows it."""
+        known = type(self.acquisition) is ExpectedImprovement and len(X) and not surrogate.relative
+        if not known or surrogate.slope(X[0]) is None:
+            return None
+        return surrogate.slope  # type: ignore[return-value]  # it is known at one point, so at all
+
     def _utility(
-        self, history: Task, pending: Array, rng: np.random.Generator
-    ) -> tuple[Utility, bool]:
-        """The utility, and whether its values depend on the set they are asked for."""
+        self,
+        history: Task,
+        pending: Array,
+        rng: np.random.Generator,
+        make_surrogate: Callable[[int], Surrogate],
+    ) -> tuple[Utility, Surrogate]:
+        """The utility, and the fitted surrogate that it is of."""
         acquisition, task = self.acquisition, history
         if len(pending) and self.liar == "sampled-lambda":
             mean = getattr(acquisition, "lam", LowerConfidenceBound().lam)
             acquisition = LowerConfidenceBound(float(rng.exponential(mean)))
-        elif len(pending) and len(history):
+        elif len(pending) and len(history) and self.liar != "believer":
             losses = history.losses
             lie = {"min": losses.min(), "mean": losses.mean(), "max": losses.max()}[self.liar]
             task = history.extended(pending, float(lie))
         seed = int(rng.integers(2**31))
-        surrogate = self.make_surrogate(seed).fit(task)
+        surrogate = make_surrogate(seed).fit(task)
+        if len(pending) and self.liar == "believer":
+            surrogate = surrogate.believing(pending)
         cost = None
         if acquisition.needs_cost:
             make = self.make_cost_surrogate or self.make_surrogate
             cost = CostModel(lambda: make(seed)).fit(history)
         rivals = history.X[np.argsort(history.losses, kind="stable")[:_RIVALS]]
 
+        improves = isinstance(acquisition, ExpectedImprovement)
+
         def utility(X: Array) -> Array:
+            improvement = surrogate.improvement(X) if improves else None
+            if improvement is not None:
+                return improvement if cost is None else improvement - cost.predict(X)
             # Candidates and rivals go in together: ranks, unlike losses, depend on the set.
             posterior = surrogate.predict(np.concatenate([X, rivals]), joint=acquisition.random)
             n, covariance = len(X), posterior.covariance
@@ -220,7 +244,7 @@ class ModelStrategy(Strategy):
             incumbent = float(np.min(posterior.mean[n:] if len(rivals) else posterior.mean))
             return acquisition(candidates, incumbent, rng, cost.predict(X) if cost else None)
 
-        return utility, surrogate.relative
+        return utility, surrogate
 
 
 def _warn_of_fallback(error: Exception) -> None:

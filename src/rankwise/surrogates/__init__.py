@@ -9,12 +9,14 @@ from rankwise.lazy import lazy_names
 if TYPE_CHECKING:
     from rankwise.surrogates.base import Posterior, Surrogate
     from rankwise.surrogates.dre import DeepRankingEnsemble
+    from rankwise.surrogates.eb import EmpiricalBayes
     from rankwise.surrogates.forest import RandomForest
     from rankwise.surrogates.gp import GaussianProcess
     from rankwise.surrogates.meta import MetaTraining
 
 __all__ = [
     "DeepRankingEnsemble",
+    "EmpiricalBayes",
     "GaussianProcess",
     "MetaTraining",
     "Posterior",
@@ -26,6 +28,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "DeepRankingEnsemble": "dre",
+        "EmpiricalBayes": "eb",
         "GaussianProcess": "gp",
         "MetaTraining": "meta",
         "Posterior": "base",

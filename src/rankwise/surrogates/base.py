@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import Self
 
+from rankwise.errors import OptionError
 from rankwise.task import Task
 from rankwise.types import Array
 
@@ -54,6 +55,22 @@ class Surrogate(ABC):
     @abstractmethod
     def fit(self, task: Task) -> Self:
         """Learn from the target's history so far; it may be empty."""
+
+    def improvement(self, X: Array) -> Array | None:
+        """Logarithm of the expected improvement (n,) at X (n, d), up to a constant.
+
+        None if it follows from the posterior's mean and standard deviation, as it does for a
+        surrogate that is one model.
+        """
+        return None
+
+    def slope(self, x: Array) -> tuple[float, Array] | None:
+        """The value of `improvement` at x (d,) and its gradient (d,), if it is known."""
+        return None
+
+    def believing(self, X: Array) -> Self:
+        """This surrogate as if its posterior mean had been observed at X (m, d)."""
+        raise OptionError(f"{type(self).__name__} cannot believe: choose another liar")
 
     @abstractmethod
     def predict(self, X: Array, *, joint: bool = False) -> Posterior:

@@ -156,6 +156,15 @@ class ExactGP:
         return self.kernel(squared_distances(Z, self.X, self.lengthscales))[0]
 
 
+def spread_over(y: Array, count: int) -> list[int]:
+    """At most `count` rows that stand for all of y (n,), evenly over its order."""
+    if len(y) <= count:
+        return list(range(len(y)))
+    chosen = np.linspace(0, len(y) - 1, count).round().astype(int)
+    rows: list[int] = np.argsort(y, kind="stable")[chosen].tolist()
+    return rows
+
+
 def fit_hyperparameters(
     X: Array, y: Array, kernel: Kernel, noise_floor: float = 1e-6
 ) -> tuple[Array, float]:

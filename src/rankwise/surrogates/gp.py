@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 from typing_extensions import Self
 
 from rankwise.surrogates.base import Posterior, Surrogate
-from rankwise.surrogates.exact import ExactGP, fit_hyperparameters, matern52
+from rankwise.surrogates.exact import ExactGP, fit_hyperparameters, matern52, spread_over
 from rankwise.task import Task
 from rankwise.transforms import Transform, fit_transform
 from rankwise.types import Array
@@ -38,13 +41,25 @@ class GaussianProcess(Surrogate):
             self._level = float(np.mean(task.losses)) if len(task) else 0.0
             return self
         self._transform = fit_transform(self.transform, task.losses)
-        y = self._transform(task.losses)
-        rows = _representative(y)
+        self._y = y = self._transform(task.losses)
+        rows = spread_over(y, _ENOUGH)
         lengthscales, noise = fit_hyperparameters(
             task.X[rows], y[rows], matern52, self.noise_floor
         )
         self.model = ExactGP.given(task.X, y, matern52, lengthscales, noise)
         return self
+
+    def believing(self, X: Array) -> Self:
+        twin = copy.copy(self)
+        if self.model is not None:
+            model = self.model
+            points, y = np.concatenate([model.X, X]), np.concatenate([self._y, model.mean(X)])
+            twin.model = replace(
+                ExactGP.given(points, y, matern52, model.lengthscales, model.noise),
+                constant=model.constant,
+            )
+            twin._y = y
+        return twin
 
     def predict(self, X: Array, *, joint: bool = False) -> Posterior:
         X = np.asarray(X, dtype=float)
@@ -59,12 +74,3 @@ class GaussianProcess(Surrogate):
             _, factor = self._transform.unscale(np.zeros(1), np.ones(1))
             covariance = self.model.covariance(X) * factor[0] ** 2
         return Posterior(mean, std, covariance)
-
-
-def _representative(y: Array) -> list[int]:
-    """Rows that stand for all of y (n,): evenly over its order, with the best and the worst."""
-    if len(y) <= _ENOUGH:
-        return list(range(len(y)))
-    chosen = np.linspace(0, len(y) - 1, _ENOUGH).round().astype(int)
-    rows: list[int] = np.argsort(y, kind="stable")[chosen].tolist()
-    return rows

@@ -1,0 +1,365 @@
+"""Past studies as functions: what each of them says of any configuration.
+
+A source is one past study. Its losses become scores in which order counts as much as distance, and
+a Gaussian process of them gives F_t(x), lower is better, at any configuration. Many sources are
+represented by some of them, each with the number of those it stands for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+from typing_extensions import Self
+
+from rankwise.surrogates.exact import (
+    ExactGP,
+    fit_hyperparameters,
+    rbf,
+    spread_over,
+    squared_distances,
+)
+from rankwise.task import Task
+from rankwise.transforms import Standardize
+from rankwise.types import Array
+
+ROWS_TO_FIT = 100  # from which the hyperparameters of a source are found
+ROWS_TO_KEEP = 1000  # which its function goes through
+MEMORY = 20_000  # configurations whose values are remembered
+
+_CLIP = 3.0
+_NOISE_FLOOR = 1e-3
+_TEACHERS, _TAUGHT = 100, 200  # sources that predict a past study, and rows of it
+_PROBES = 256  # configurations at which sources are compared
+
+
+def scores(losses: Array) -> Array:
+    """Half the normal scores of the ranks, half the clipped z-scores of losses (n,).
+
+    Order, not scale, is what transfers; but ranks alone forget how much better the best are.
+    """
+    ranks = ndtri((rankdata(losses) - 0.5) / len(losses))
+    z = np.clip(Standardize.fit(losses)(losses), -_CLIP, _CLIP)
+    half: Array = 0.5 * ranks + 0.5 * z
+    return half
+
+
+@dataclass(frozen=True)
+class Source:
+    """One past study.
+
+    Attributes:
+        X: its configurations (n, d).
+        scores: (n,), see `scores`.
+        lengthscales: (d,) of its Gaussian process.
+        noise: of its Gaussian process.
+        digest: of the study's numbers: two sources with the same one are the same.
+        name: of the study.
+    """
+
+    X: Array
+    scores: Array
+    lengthscales: Array
+    noise: float
+    digest: str
+    name: str = ""
+
+    @classmethod
+    def of(cls, task: Task) -> Source:
+        """Fitted to a past task with at least two different losses."""
+        z, digest = scores(task.losses), task_digest(task)
+        order = np.random.default_rng(int(digest[:15], 16)).permutation(len(z))
+        rows, kept = (np.sort(order[:count]) for count in (ROWS_TO_FIT, ROWS_TO_KEEP))
+        lengthscales, noise = fit_hyperparameters(task.X[rows], z[rows], rbf, _NOISE_FLOOR)
+        return cls(task.X[kept], z[kept], lengthscales, noise, digest, task.name)
+
+    def __post_init__(self) -> None:
+        gp = ExactGP.given(self.X, self.scores, rbf, self.lengthscales, self.noise)
+        object.__setattr__(self, "_gp", replace(gp, whitener=np.empty((0, 0))))  # means only
+
+    def __call__(self, X: Array) -> Array:
+        """F_t (n,) at X (n, d)."""
+        gp: ExactGP = self._gp  # type: ignore[attr-defined]
+        return gp.mean(X)
+
+    def slope(self, x: Array) -> Array:
+        """The gradient (d,) of F_t at x (d,)."""
+        gp: ExactGP = self._gp  # type: ignore[attr-defined]
+        k = rbf(squared_distances(x[None], self.X, self.lengthscales))[0][0] * gp.weights
+        gradient: Array = (k @ self.X - k.sum() * x) / self.lengthscales**2
+        return gradient
+
+    def thinned(self, count: int) -> Source:
+        """The same process, which goes through at most `count` of its rows."""
+        rows = spread_over(self.scores, count)
+        return (
+            self
+            if len(rows) == len(self.X)
+            else replace(self, X=self.X[rows], scores=self.scores[rows])
+        )
+
+
+def task_digest(task: Task) -> str:
+    """Of the numbers of a task."""
+    return hashlib.sha256(task.X.tobytes() + task.losses.tobytes()).hexdigest()[:32]
+
+
+def teaches(task: Task) -> bool:
+    """Whether a task has two different losses, without which there is no order to learn."""
+    return len(task) > 1 and np.unique(task.losses).size > 1
+
+
+@dataclass(frozen=True)
+class View:
+    """What the past says of n configurations.
+
+    Attributes:
+        mean: of the sources' functions (n,).
+        spread: (n, r): the covariance of the functions between two configurations is the
+            product of their rows.
+        votes: the functions themselves, or those of representatives (n, p).
+        counts: how many sources each vote stands for (p,).
+    """
+
+    mean: Array
+    spread: Array
+    votes: Array
+    counts: Array
+
+    @classmethod
+    def of(cls, votes: Array, counts: Array) -> View:
+        """From functions (n, p), each of which stands for `counts` (p,) sources."""
+        total = counts.sum()
+        mean = votes @ (counts / total)
+        spread = (votes - mean[:, None]) * np.sqrt(counts / max(total - 1.0, 1.0))
+        return cls(mean, spread, votes, counts)
+
+    def rows(self, which: slice | list[int]) -> View:
+        """The view of some of the configurations."""
+        return View(self.mean[which], self.spread[which], self.votes[which], self.counts)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One past study, and what the others say of its configurations.
+
+    Attributes:
+        X: configurations (n, d).
+        scores: (n,).
+        view: of the others.
+    """
+
+    X: Array
+    scores: Array
+    view: View
+
+
+class Past(ABC):
+    """The functions of all sources.
+
+    Attributes:
+        lengthscales: (d,), typical ones of the sources.
+    """
+
+    lengthscales: Array
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of sources."""
+
+    @abstractmethod
+    def view(self, X: Array) -> View:
+        """What the past says of X (n, d)."""
+
+    @abstractmethod
+    def slopes(self, x: Array) -> tuple[Array, Array, Array]:
+        """Gradients at x (d,) of the mean (d,), the spread (r, d) and the votes (p, d)."""
+
+    @abstractmethod
+    def compact(self, n_sources: int, rows: int) -> Past:
+        """A past that is fast at configurations it was never asked about.
+
+        Args:
+            n_sources: at most so many, each of which stands for those most like it.
+            rows: of each source.
+        """
+
+    @abstractmethod
+    def lessons(self, count: int) -> Iterable[Lesson]:
+        """Some of the past studies, each predicted from the others; none of fewer than three."""
+
+    @abstractmethod
+    def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Arrays and a JSON record from which `from_parts` makes it again."""
+
+    @classmethod
+    @abstractmethod
+    def from_parts(cls, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> Self:
+        """What `parts` was asked of."""
+
+
+class SourcePast(Past):
+    """A Gaussian process per source.
+
+    Args:
+        sources: one or more.
+        counts: how many past studies each stands for (T,); by default one.
+        remember: keep the values at configurations that were asked for, as the rows of a table
+            are asked for again and again.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], counts: Array | None = None, *, remember: bool = False
+    ) -> None:
+        self.sources = tuple(sources)
+        self.counts = np.ones(len(sources)) if counts is None else counts
+        self.lengthscales = np.median([s.lengthscales for s in sources], axis=0)
+        self._memory: Memory | None = Memory(self._values) if remember else None
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def view(self, X: Array) -> View:
+        values = self._values(X) if self._memory is None else self._memory(X)
+        return View.of(values, self.counts)
+
+    def slopes(self, x: Array) -> tuple[Array, Array, Array]:
+        votes = np.stack([source.slope(x) for source in self.sources])
+        view = View.of(votes.T, self.counts)
+        return view.mean, view.spread.T, votes
+
+    def _values(self, X: Array) -> Array:
+        return np.stack([source(X) for source in self.sources], axis=1)
+
+    def lessons(self, count: int) -> Iterable[Lesson]:
+        if len(self.sources) < 3:
+            return
+        teachers = self if len(self.sources) <= _TEACHERS else self.compact(_TEACHERS, _TAUGHT)
+        order = np.random.default_rng(0).permutation(len(self.sources))
+        for source in (self.sources[k] for k in order[:count]):
+            rows = spread_over(source.scores, _TAUGHT)
+            others = [k for k, s in enumerate(teachers.sources) if s.digest != source.digest]
+            values = np.stack([teachers.sources[k](source.X[rows]) for k in others], axis=1)
+            view = View.of(values, teachers.counts[others])
+            yield Lesson(source.X[rows], source.scores[rows], view)
+
+    def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        arrays = {
+            "X": np.concatenate([s.X for s in self.sources]),
+            "scores": np.concatenate([s.scores for s in self.sources]),
+            "rows": np.array([len(s.X) for s in self.sources]),
+            "lengthscales": np.stack([s.lengthscales for s in self.sources]),
+            "noise": np.array([s.noise for s in self.sources]),
+            "counts": self.counts,
+        }
+        names = [(s.digest, s.name) for s in self.sources]
+        return arrays, {"sources": names}
+
+    @classmethod
+    def from_parts(cls, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> Self:
+        ends = np.cumsum(arrays["rows"])
+        X, scores = np.split(arrays["X"], ends[:-1]), np.split(arrays["scores"], ends[:-1])
+        sources = [
+            Source(X[k], scores[k], arrays["lengthscales"][k], float(noise), *record["sources"][k])
+            for k, noise in enumerate(arrays["noise"])
+        ]
+        return cls(sources, arrays["counts"], remember=True)
+
+    def compact(self, n_sources: int, rows: int) -> Self:
+        if len(self.sources) <= n_sources:
+            return type(self)([s.thinned(rows) for s in self.sources], self.counts)
+        probes = self._probes()
+        values = np.stack([source(probes) for source in self.sources])
+        chosen, counts = representatives(values, self.counts, n_sources)
+        return type(self)([self.sources[k].thinned(rows) for k in chosen], counts)
+
+    def _probes(self) -> Array:
+        """Configurations (m, d) at which sources are compared: some of each of them."""
+        rng = np.random.default_rng(0)
+        share = max(1, _PROBES // len(self.sources))
+        parts = [
+            s.X[rng.choice(len(s.X), min(share, len(s.X)), replace=False)]
+            for s in (self.sources[k] for k in rng.permutation(len(self.sources))[:_PROBES])
+        ]
+        return np.concatenate(parts)
+
+
+def representatives(values: Array, counts: Array, k: int) -> tuple[list[int], Array]:
+    """k of T functions, far from each other, and how many of all are nearest to each (k,).
+
+    Args:
+        values: of the functions at some configurations (T, m).
+        counts: how many sources each function stands for already (T,).
+        k: at most T.
+    """
+    centre = values - values.mean(axis=1, keepdims=True)
+    first = int(np.argmin(np.square(centre - np.average(centre, 0, counts)).sum(axis=1)))
+    chosen = [first]
+    distance = np.square(centre - centre[first]).sum(axis=1)
+    nearest = np.zeros(len(values), dtype=int)
+    while len(chosen) < k:
+        far = int(np.argmax(distance))
+        d = np.square(centre - centre[far]).sum(axis=1)
+        nearest[d < distance] = len(chosen)
+        distance = np.minimum(distance, d)
+        chosen.append(far)
+    totals: Array = np.bincount(nearest, counts, minlength=len(chosen)).astype(float)
+    kept = totals > 0
+    return [c for c, keep in zip(chosen, kept, strict=True) if keep], totals[kept]
+
+
+class Memory:
+    """Values of a function of configurations, kept.
+
+    Args:
+        function: from X (n, d) to values (n, p), row by row.
+    """
+
+    def __init__(self, function: Callable[[Array], Array]) -> None:
+        self._function = function
+        self._number: dict[bytes, int] = {}
+        self._values = np.empty((0, 0))
+
+    def __call__(self, X: Array) -> Array:
+        """Values (n, p) at X (n, d)."""
+        keys = [row.tobytes() for row in np.ascontiguousarray(X)]
+        new = {key: k for k, key in enumerate(keys) if key not in self._number}
+        if new:
+            values = self._function(X[list(new.values())])
+            if len(self._number) + len(new) > MEMORY or not self._number:
+                self._number, self._values = {}, np.empty((0, values.shape[1]))
+                if len(new) < len(set(keys)):  # what was known is forgotten
+                    return self(X)
+            first = len(self._values)
+            self._number.update({key: first + j for j, key in enumerate(new)})
+            self._values = np.concatenate([self._values, values])
+        known: Array = self._values[[self._number[key] for key in keys]]
+        return known
+
+
+def sources_of(
+    tasks: Iterable[Task],
+    known: Iterable[Source] = (),
+    tick: Callable[[int], None] | None = None,
+) -> list[Source]:
+    """The sources of past tasks; those that teach nothing are left out.
+
+    Args:
+        tasks: past ones.
+        known: sources that were fitted before; they are not fitted again.
+        tick: called after each task with its number, from 1.
+    """
+    by_digest = {source.digest: source for source in known}
+    found = []
+    for k, task in enumerate(tasks, 1):
+        if teaches(task):
+            found.append(by_digest.get(task_digest(task)) or Source.of(task))
+        if tick is not None:
+            tick(k)
+    return found
