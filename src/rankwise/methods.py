@@ -364,6 +364,13 @@ _TABLE: dict[str, Method] = {
             partial(_eb, kind="gp"),
             _EB,
         ),
+        Method(
+            "eb-net",
+            "the same prior from one network for all past studies",
+            True,
+            partial(_eb, kind="net"),
+            _EB,
+        ),
         Method("portfolio", "past configurations good together, in turn", True, _portfolio),
         Method("tpe", "Optuna's TPE sampler", False, partial(_optuna, sampler="tpe")),
         Method("gp-optuna", "Optuna's GP sampler", False, partial(_optuna, sampler="gp")),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,13 @@ from rankwise.surrogates.models import (
     residual_slopes,
     weights,
 )
-from rankwise.surrogates.sources import Past, Source, SourcePast, View, sources_of
+from rankwise.surrogates.sharednet import STEPS, NetPast, Study
+from rankwise.surrogates.sources import Lesson, Past, SourcePast, View, sources_of, teaches
 from rankwise.task import Task
 from rankwise.transforms import Standardize
 from rankwise.types import Array
 
-PASTS: dict[str, type[Past]] = {"gp": SourcePast}
+PASTS: dict[str, type[Past]] = {"gp": SourcePast, "net": NetPast}
 
 _KIND = "empirical-bayes"
 _SETTINGS = ("kind", "caution", "portfolio", "leading", "seed")
@@ -141,21 +142,38 @@ class EmpiricalBayes(Surrogate):
             raise OptionError(
                 f"tasks of one space have configurations of one width, not {sorted(columns)}"
             )
-        with training_bar(progress, len(everything)) as bar:
-            tick = None if bar is None else lambda k: bar(k, math.nan, math.nan)
-            sources = sources_of(everything, _known(previous), tick)
-        if sources and sources[0].X.shape[1]:
-            self.past = SourcePast(sources, remember=True)
-            self.models, self.exam = _learnt_models(self.past, self.seed)
+        useful = [task for task in everything if teaches(task) and task.X.shape[1]]
+        if useful:
+            known = _known(previous)
+            learn = self._learn_sources if self.kind == "gp" else self._learn_network
+            self.past, lessons = learn(useful, known, progress)
+            self.models, self.exam = _learnt_models(lessons, self.past.lengthscales, self.seed)
             if self.exam < _PASS:
                 self.past = None
                 warnings.warn(
-                    f"{len(sources)} past studies do not predict each other (a gain of "
+                    f"{len(useful)} past studies do not predict each other (a gain of "
                     f"{self.exam:.2f} nats where {_PASS} are needed): they are not used",
                     UserWarning,
                     stacklevel=2,
                 )
         return self
+
+    def _learn_sources(
+        self, tasks: Sequence[Task], known: Past | None, progress: bool | None
+    ) -> tuple[Past, Iterable[Lesson]]:
+        fitted = known.sources if isinstance(known, SourcePast) else ()
+        with training_bar(progress, len(tasks)) as bar:
+            past = SourcePast(sources_of(tasks, fitted, _ticks(bar)), remember=True)
+        return past, past.lessons(_STUDENTS)
+
+    def _learn_network(
+        self, tasks: Sequence[Task], known: Past | None, progress: bool | None
+    ) -> tuple[Past, Iterable[Lesson]]:
+        studies = [Study.of(task) for task in tasks]
+        before = known if isinstance(known, NetPast) else None
+        with training_bar(progress, STEPS) as bar:
+            past = NetPast.learn(studies, self.seed, before, _ticks(bar))
+        return past, past.lessons_of(studies, self.seed, _STUDENTS)
 
     def fit(self, task: Task) -> Self:
         if self.past is None:
@@ -424,15 +442,18 @@ class EmpiricalBayes(Surrogate):
         return surrogate
 
 
-def _known(previous: str | Path | None) -> tuple[Source, ...]:
-    """The sources of a model file; none if it cannot be read, as they can be fitted again."""
+def _known(previous: str | Path | None) -> Past | None:
+    """The past of a model file; None if it cannot be read, as it can be learnt again."""
     if previous is None:
-        return ()
+        return None
     try:
-        past = EmpiricalBayes.load(previous).past
+        return EmpiricalBayes.load(previous).past
     except ModelFileError:
-        return ()
-    return past.sources if isinstance(past, SourcePast) else ()
+        return None
+
+
+def _ticks(bar: Callable[[int, float, float], None] | None) -> Callable[[int], None] | None:
+    return None if bar is None else lambda k: bar(k, math.nan, math.nan)
 
 
 def pair_agreement(votes: Array, y: Array) -> tuple[Array, int]:
@@ -450,14 +471,16 @@ def pair_agreement(votes: Array, y: Array) -> tuple[Array, int]:
     return agree, len(order)
 
 
-def _learnt_models(past: Past, seed: int) -> tuple[Models, float]:
+def _learnt_models(
+    lessons: Iterable[Lesson], lengthscales: Array, seed: int
+) -> tuple[Models, float]:
     """The grid of models with a prior learnt by predicting past studies from the others.
 
     With it comes what was gained by doing so: the mean difference in log evidence between models
     that use the other studies and models that do not. Of fewer than three studies nothing can be
     said, and the gain counts as infinite.
     """
-    models, lessons = Models.grid(), past.lessons(_STUDENTS)
+    models = Models.grid()
     rng = np.random.default_rng(seed)
     evidence = []
     for lesson in lessons:
@@ -468,7 +491,7 @@ def _learnt_models(past: Past, seed: int) -> tuple[Models, float]:
                 continue
             view = lesson.view.rows(rows)
             X = lesson.X[rows]
-            kernels = residual_kernels(X, X, past.lengthscales)
+            kernels = residual_kernels(X, X, lengthscales)
             y = Standardize.fit(y)(y)
             evidence.append(fit_models(models, view.mean, view.spread, kernels, y).log_evidence)
     if not evidence:

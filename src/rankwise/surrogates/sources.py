@@ -191,10 +191,6 @@ class Past(ABC):
         """
 
     @abstractmethod
-    def lessons(self, count: int) -> Iterable[Lesson]:
-        """Some of the past studies, each predicted from the others; none of fewer than three."""
-
-    @abstractmethod
     def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays and a JSON record from which `from_parts` makes it again."""
 
@@ -238,6 +234,7 @@ class SourcePast(Past):
         return np.stack([source(X) for source in self.sources], axis=1)
 
     def lessons(self, count: int) -> Iterable[Lesson]:
+        """Some of the past studies, each predicted from the others; none of fewer than three."""
         if len(self.sources) < 3:
             return
         teachers = self if len(self.sources) <= _TEACHERS else self.compact(_TEACHERS, _TAUGHT)
@@ -348,18 +345,17 @@ def sources_of(
     known: Iterable[Source] = (),
     tick: Callable[[int], None] | None = None,
 ) -> list[Source]:
-    """The sources of past tasks; those that teach nothing are left out.
+    """The sources of past tasks.
 
     Args:
-        tasks: past ones.
+        tasks: past ones, each of which teaches something.
         known: sources that were fitted before; they are not fitted again.
         tick: called after each task with its number, from 1.
     """
     by_digest = {source.digest: source for source in known}
     found = []
     for k, task in enumerate(tasks, 1):
-        if teaches(task):
-            found.append(by_digest.get(task_digest(task)) or Source.of(task))
+        found.append(by_digest.get(task_digest(task)) or Source.of(task))
         if tick is not None:
             tick(k)
     return found
