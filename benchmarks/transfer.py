@@ -198,9 +198,10 @@ def choices_table(
         for n in (n for table, n in found if table == spec):
             times = {name: [run[name] for run in found[spec, n]] for name in names}
             later = {
-                name: statistics.median(sum((r[1:] for r in times[name]), [])) for name in times
+                name: statistics.median(t for run in runs for t in run[1:])
+                for name, runs in times.items()
             }
-            once = {name: statistics.mean(run[0] for run in times[name]) for name in times}
+            once = {name: statistics.mean(run[0] for run in runs) for name, runs in times.items()}
             facts = [spec, *problem.X.shape, len(past.tasks) + len(past.validation), n]
             ratios.append([later[a] / later[b] for a, b in pairs])
             usual.append([*facts, *(1e3 * later[name] for name in names), *ratios[-1]])
@@ -236,10 +237,9 @@ def scale(quick: bool) -> str:
         print(f"{name} with {count} studies: {one}", file=sys.stderr, flush=True)
         if not one["used"]:
             notes.append(f"{name} does not use the past of {count} studies.")
-        rows.append(
-            [name, count, count * TRIALS, one["learn"], one["add"], one["learn"] / one["add"]]
-            + [round(one["imports"]), round(one["memory"]), *(1e3 * s for s in one["propose"])]
-        )
+        learning = [one["learn"], one["add"], one["learn"] / one["add"]]
+        memory, propose = [round(one["imports"]), round(one["memory"])], one["propose"]
+        rows.append([name, count, count * TRIALS, *learning, *memory, *(1e3 * s for s in propose)])
     note = (
         f"{COLUMNS} floats; past studies of {TRIALS} trials of shifted quadratics with noise. "
         "Seconds of learning all studies afresh, and of adding one to a file that knows all "
@@ -355,7 +355,7 @@ def time_fits(task: Task) -> tuple[float, float, float]:
 
     def log_posterior() -> float:
         model.train()
-        return float(mll(model(*model.train_inputs), model.train_targets))
+        return mll(model(*model.train_inputs), model.train_targets).item()
 
     found = log_posterior()
     assert gp.model is not None
@@ -457,8 +457,9 @@ def main() -> None:
     packages = ", ".join(f"{name} {version(name)}" for name in names)
     print(
         f"{date.today()}, {os.cpu_count()} cores, one thread; load {load:.1f} before and "
-        f"{os.getloadavg()[0]:.1f} after. {packages}, Python {platform.python_version()}.\n\n{text}"
+        f"{os.getloadavg()[0]:.1f} after. {packages}, Python {platform.python_version()}.\n"
     )
+    print(text)
 
 
 if __name__ == "__main__":

@@ -106,8 +106,9 @@ def draw_past(axes: Axes, functions: np.ndarray, mean: np.ndarray) -> None:
 
 def draw_covariance(figure: Figure, axes: Axes, covariance: np.ndarray) -> None:
     limit = np.abs(covariance).max()
-    image = axes.pcolormesh(x, x, covariance, cmap="PuOr_r", vmin=-limit, vmax=limit)
-    figure.colorbar(image, ax=axes)
+    levels = np.linspace(-limit, limit, 24)  # the middle one is around zero
+    image = axes.contourf(x, x, covariance, levels, cmap="PuOr_r")
+    figure.colorbar(image, ax=axes, format="%.1f", ticks=[-1, -0.5, 0, 0.5, 1])
     axes.set(title="(b) their covariance, C(x, x')", xlabel="x", ylabel="x'")
 
 
@@ -158,7 +159,7 @@ def draw_trust(axes: Axes, related: list[Step], inverted: list[Step]) -> None:
 
 
 def draw(surrogate: EmpiricalBayes, new: tuple[Function, Function]) -> tuple[Figure, list[Step]]:
-    """The figure of a new study of the family and one upside down, and where each of them ended."""
+    """The figure for a new study of the family and one upside down, and where they ended."""
     figure = Figure(figsize=(10, 11), layout="constrained")
     axes = {}
     for row, names in zip(figure.subfigures(3, 1), ("ab;ab", "cd;cD", "ef;Ef"), strict=True):
@@ -174,7 +175,7 @@ def draw(surrogate: EmpiricalBayes, new: tuple[Function, Function]) -> tuple[Fig
     low, high = axes["d"].get_ylim()
     axes["d"].set_ylim(low, high + 0.35 * (high - low))
     axes["d"].legend(frameon=False, loc="upper center", ncols=2)
-    title = "(e) a study upside down after 6"
+    title = "(e) one upside down after 6 evaluations"
     draw_step(axes["e"], axes["E"], new[1], inverted[6], title)
     draw_trust(axes["f"], related, inverted)
     return figure, [related[-1], inverted[-1]]

@@ -49,7 +49,7 @@ def minimize(
     trials: int | None = None,
     seconds: float | None = None,
     target: float | None = None,
-    method: str = "mbo",
+    method: str = "auto",
     design: Design | str | int | Sequence[Mapping[str, Any]] | None = None,
     tasks: TaskSet | Sequence[Task] = (),
     n_jobs: int = 1,

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rankwise.errors import OptionError, UnknownNameError, check_count, check_name
 from rankwise.task import Task, TaskSet, as_task_set
 
@@ -263,6 +265,41 @@ def _eb(
     )
 
 
+def _auto(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    model: str | Path | None = None,
+    previous: str | Path | None = None,
+    acquisition: str | Acquisition | None = None,
+    liar: str | None = None,
+    progress: bool | None = None,
+    learning_seed: int = 0,
+) -> Strategy:
+    """By what is known: `mbo` without a useful past, else `eb-gp`, or `eb-net` for a large one."""
+    useful = _useful(past)
+    if model is not None or useful:
+        strategy = _eb(
+            encoder,
+            past,
+            kind="net" if useful > _MANY else "gp",
+            model=model,
+            previous=previous,
+            acquisition=acquisition or "ei",
+            liar=liar or "believer",
+            progress=progress,
+            learning_seed=learning_seed,
+        )
+        if getattr(strategy, "learner", None) is not None:
+            return strategy
+    return _mbo(encoder, acquisition=acquisition, liar=liar or "min")
+
+
+def _useful(past: TaskSet) -> int:
+    """How many past tasks have an order to learn."""
+    return sum(np.unique(task.losses).size > 1 for task in (*past.tasks, *past.validation))
+
+
 def _default(encoder: Encoder) -> Strategy:
     from rankwise.baselines import DefaultStrategy
 
@@ -341,10 +378,12 @@ def _make_forest(layout: Layout, trees: int, min_leaf: int, seed: int) -> Surrog
     return RandomForest(layout, trees=trees, min_leaf=min_leaf, seed=seed)
 
 
+_MANY = 1000  # past studies, above which one network for all is learnt faster: docs/benchmarks.md
 _DRE, _EB = "DeepRankingEnsemble", "EmpiricalBayes"
 _TABLE: dict[str, Method] = {
     method.name: method
     for method in (
+        Method("auto", "eb-gp, eb-net or mbo, by what is known of the past", True, _auto),
         Method("random", "random search, none twice", False, _random),
         Method("grid", "ever finer grids in random order", False, _grid),
         Method(

@@ -77,7 +77,7 @@ class Optimizer:
         self,
         space: ConfigurationSpace | Mapping[str, Any] | Encoder,
         *,
-        method: str = "mbo",
+        method: str = "auto",
         design: Design | str | int | Sequence[Mapping[str, Any]] | None = None,
         tasks: TaskSet | Sequence[Task] = (),
         seed: int | None = None,
@@ -109,6 +109,15 @@ class Optimizer:
         self._reserved = 0
 
     # ------------------------------------------------------------------ what is known
+
+    @property
+    def trust(self) -> float | None:
+        """How probable it is that the past applies to this study; None if there is no telling.
+
+        A surrogate that learns from past tasks weighs, by the evaluations so far, models that use
+        them against models that do not.
+        """
+        return self._strategy.trust(self.history)
 
     @property
     def strategy(self) -> Strategy:

@@ -28,8 +28,11 @@ from rankwise.types import Array
 
 FALLBACK = "the surrogate failed"
 """How the warning begins that a proposal is a random one."""
+DOUBT = "the past does not seem to apply to this study: it is searched mostly without it"
+"""The warning when the evaluations contradict past studies."""
 LIARS = ("min", "mean", "max", "believer", "sampled-lambda")
 
+_DOUBT, _ENOUGH_TO_DOUBT = 0.2, 10  # trust below which, and evaluations after which, we say so
 _ELITE = 5  # evaluated configurations from which local search starts
 _RIVALS = 200  # evaluated configurations among which the incumbent is looked for
 
@@ -58,6 +61,10 @@ class Strategy(ABC):
         Raises:
             SpaceExhausted: there is no new configuration.
         """
+
+    def trust(self, history: Task) -> float | None:
+        """How probable it is that the past applies to a study; None if there is no telling."""
+        return None
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
         """The number of the row to evaluate next where only a pool (m, d) of rows can be.
@@ -194,6 +201,12 @@ class ModelStrategy(Strategy):
             return int(rng.integers(len(pool)))
         return int(rng.choice(np.flatnonzero(values == values.max())))
 
+    def trust(self, history: Task) -> float | None:
+        surrogate = self.make_surrogate(0)
+        if "trust" not in vars(type(surrogate)):  # fitting it would be in vain
+            return None
+        return surrogate.fit(history).trust
+
     def _slope(self, surrogate: Surrogate, X: Array) -> Slope | None:
         """The gradient of the utility, if the surrogate knows it."""
         known = type(self.acquisition) is ExpectedImprovement and len(X) and not surrogate.relative
@@ -221,6 +234,8 @@ class ModelStrategy(Strategy):
         surrogate = make_surrogate(seed).fit(task)
         if len(pending) and self.liar == "believer":
             surrogate = surrogate.believing(pending)
+        if len(history) >= _ENOUGH_TO_DOUBT and (surrogate.trust or 1.0) < _DOUBT:
+            warnings.warn(DOUBT, UserWarning, stacklevel=2)
         cost = None
         if acquisition.needs_cost:
             make = self.make_cost_surrogate or self.make_surrogate

@@ -56,6 +56,9 @@ class Surrogate(ABC):
     def fit(self, task: Task) -> Self:
         """Learn from the target's history so far; it may be empty."""
 
+    trust: float | None = None
+    """How probable it is that the past applies to the task; None: there is no telling."""
+
     def improvement(self, X: Array) -> Array | None:
         """Logarithm of the expected improvement (n,) at X (n, d), up to a constant.
 

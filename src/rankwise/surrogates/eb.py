@@ -59,6 +59,7 @@ _STUDENTS = 60  # past studies that the prior of the models is learnt from
 _EXERCISES = 6  # parts of each
 _SIZES = (4, 24)  # observations in a part
 _TEMPER, _FLOOR = 0.3, 0.02
+_PLAIN_PART = 4  # one in so many of the leading models is without the past
 _PASS = 1.0  # nats per part of a study that the others must explain for the past to be used
 _FEW_SOURCES, _FEW_ROWS = 16, 64  # in a compact past
 _TINY = 1e-12
@@ -202,11 +203,8 @@ class EmpiricalBayes(Surrogate):
             seen = self._view.rows(rows)
             fit = fit_models(models, seen.mean, seen.spread, square, self._y[rows])
             self.weights = weights(models, fit.log_evidence)
-        careful = (1.0 - self.caution) * self.weights
-        plain = np.where(models.plain, self.weights + 1e-300, 0.0)
-        careful = careful + self.caution * plain / plain.sum()
-        lead = np.argsort(-careful, kind="stable")[: self.leading]
-        self._lead, self._share = models.some(lead), careful[lead] / careful[lead].sum()
+        lead, self._share = self._leaders()
+        self._lead = models.some(lead)
         if n == 0:
             h = len(lead)
             self._fit = Fit(np.zeros(h), np.ones(h), np.empty((h, 0, 0)), np.empty((h, 0)))
@@ -217,6 +215,27 @@ class EmpiricalBayes(Surrogate):
                 self._lead, self._view.mean, self._view.spread, kernels, self._y
             )
         self._settle()
+
+    def _leaders(self) -> tuple[np.ndarray, Array]:
+        """The models that are averaged over, and their shares, which sum to one.
+
+        The most probable ones of those with and of those without the past, each group with the
+        weight of all of its models; that of the latter is never below `caution`.
+        """
+        plain = self.models.plain
+        without = (1.0 - self.caution) * float(self.weights[plain].sum()) + self.caution
+        count = max(1, self.leading // _PLAIN_PART)
+        lead, share = [], []
+        for group, n, total in (
+            (~plain, self.leading - count, 1 - without),
+            (plain, count, without),
+        ):
+            members = np.flatnonzero(group)
+            top = members[np.argsort(-self.weights[members], kind="stable")[:n]]
+            weight = self.weights[top] + np.finfo(float).tiny
+            lead.append(top)
+            share.append(total * weight / weight.sum())
+        return np.concatenate(lead), np.concatenate(share)
 
     def believing(self, X: Array) -> Self:
         """This surrogate as if the posterior mean had been observed at X (m, d), in closed form.
@@ -311,13 +330,13 @@ class EmpiricalBayes(Surrogate):
         return math.log(total), gradient / total
 
     @property
-    def trust(self) -> float:
+    def trust(self) -> float | None:  # type: ignore[override]
         """How probable it is, given the observations, that the past applies to this study.
 
-        One minus the posterior probability of the models that use nothing of it; 0 without a past.
+        One minus the posterior probability of the models that use nothing of it.
         """
         if self.past is None:
-            return 0.0
+            return None
         return float(self.weights[~self.models.plain].sum())
 
     def _moments(self, X: Array) -> tuple[View, Array, Array]:

@@ -325,6 +325,8 @@ class Memory:
 
     def __call__(self, X: Array) -> Array:
         """Values (n, p) at X (n, d)."""
+        if not len(X):
+            return self._function(X)
         keys = [row.tobytes() for row in np.ascontiguousarray(X)]
         new = {key: k for k, key in enumerate(keys) if key not in self._number}
         if new:
