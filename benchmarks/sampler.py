@@ -132,11 +132,13 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     torch.set_num_threads(1)
     sizes: Sequence[int] = (20, 50) if arguments.quick else SIZES
-    options = {"training": {"steps": 20}} if arguments.quick else {}
+    hasty = {"training": {"steps": 20}} if arguments.quick else {}
+    past = past_studies()
     samplers = {
         BASE: GPSampler(seed=0),
         "TPE sampler": TPESampler(seed=0),
-        "Rankwise, past": RankwiseSampler(past_studies(), seed=0, options=options),
+        "Rankwise, past": RankwiseSampler(past, seed=0),
+        "Rankwise, past, dre": RankwiseSampler(past, seed=0, method="dre", options=hasty),
         "Rankwise, no past": RankwiseSampler(seed=0),
     }
     found = {}

@@ -18,7 +18,6 @@ from optuna.trial import TrialState
 
 from rankwise import RankwiseSampler
 
-HASTY = {"members": 2, "width": 4, "layers": 1, "epochs": 3, "training": {"steps": 5}}
 KINDS = list("uvwxyz")
 SPACE = {"kind": CategoricalDistribution(KINDS), "level": IntDistribution(0, 9)}
 
@@ -44,7 +43,7 @@ def fill(storage: BaseStorage) -> BaseStorage:
 
 
 def make(archive: object) -> RankwiseSampler:
-    return RankwiseSampler(archive, like="past-*", seed=0, options=HASTY)
+    return RankwiseSampler(archive, like="past-*", seed=0)
 
 
 def configurations(study: optuna.Study) -> list[tuple[object, ...]]:

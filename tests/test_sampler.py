@@ -95,7 +95,7 @@ class TestWithPast(
 ):
     @pytest.fixture
     def sampler(self, archive):
-        return lambda: RankwiseSampler(archive, seed=0, options=HASTY)
+        return lambda: RankwiseSampler(archive, seed=0)
 
 
 # ---------------------------------------------------------------------- reproducible
@@ -215,7 +215,7 @@ def test_only_studies_of_the_pattern_are_learnt_and_never_the_study_itself(caplo
 
 def test_models_are_kept_next_to_the_archive(tmp_path):
     def start(seed=0):
-        sampler = RankwiseSampler(url, seed=seed, options=HASTY)
+        sampler = RankwiseSampler(url, seed=seed, method="dre", options=HASTY)
         optuna.create_study(sampler=sampler).optimize(past_objective, n_trials=1)
 
     url = f"sqlite:///{tmp_path}/studies.db"
@@ -421,7 +421,9 @@ def small(trial: optuna.Trial, shift: float = 0.0) -> float:
 
 def test_threads_propose_no_duplicates():
     storage = fill(optuna.storages.InMemoryStorage(), 3, 15, small)
-    study = optuna.create_study(sampler=RankwiseSampler(storage, seed=0, options=HASTY))
+    study = optuna.create_study(
+        sampler=RankwiseSampler(storage, seed=0, method="dre", options=HASTY)
+    )
     study.optimize(small, n_trials=24, n_jobs=4)
     tried = [tuple(sorted(t.params.items())) for t in study.trials]
     assert len(tried) == 24 and len(set(tried)) == 24
@@ -433,7 +435,7 @@ def work(url: str, trials: int) -> None:
     study = optuna.load_study(
         storage=optuna.storages.RDBStorage(url, engine_kwargs={"connect_args": {"timeout": 60}}),
         study_name="shared",
-        sampler=RankwiseSampler(past, seed=0, options=HASTY),
+        sampler=RankwiseSampler(past, seed=0, method="dre", options=HASTY),
     )
     study.optimize(small, n_trials=trials)
 
@@ -460,7 +462,7 @@ def test_two_workers_that_collide_are_settled(archive):
     """Both write the same proposal at the same moment; only one keeps it."""
     barrier = threading.Barrier(2, timeout=30)
     study = optuna.create_study(sampler=make())
-    samplers = [RankwiseSampler(archive, seed=0, options=HASTY) for _ in range(2)]
+    samplers = [RankwiseSampler(archive, seed=0, method="dre", options=HASTY) for _ in range(2)]
     real = RankwiseSampler._write
 
     def together(self, *arguments):

@@ -237,9 +237,6 @@ def test_a_copy_of_a_study_does_not_predict_it():
     assert sorted(lesson.view.votes.shape[1] for lesson in past.lessons(9)) == [2, 2, 3, 3]
 
 
-@pytest.mark.xfail(
-    raises=ValueError, reason="SourcePast.lessons: no other study is left to predict from"
-)
 def test_copies_of_one_study_give_no_lesson():
     past = SourcePast(sources_of([wave(0.2)] * 3))
     assert list(past.lessons(9)) == []
@@ -355,7 +352,6 @@ def test_memory_of_columns_that_are_not_contiguous():
     assert memory(X[::2]).tolist() == Function()(X[::2]).tolist()
 
 
-@pytest.mark.xfail(reason="Memory knows no width before its first row")
 def test_memory_of_nothing():
     assert Memory(Function())(np.empty((0, 2))).shape == (0, 3)
 

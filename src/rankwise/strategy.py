@@ -23,6 +23,7 @@ from rankwise.errors import SpaceError, SpaceExhausted, check_name
 from rankwise.proposal import Maximizer, Seen, Slope, Utility, best_of_set, random_unseen
 from rankwise.space import Encoder
 from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.surrogates.threads import one_thread
 from rankwise.task import Task
 from rankwise.types import Array
 
@@ -167,24 +168,30 @@ class ModelStrategy(Strategy):
         if self.encoder.n_columns == 0 or not (self.informed or len(history)):
             return random_unseen(self.encoder, seen, rng)
         try:
-            utility, surrogate = self._utility(history, pending, rng, self.make_surrogate)
-            best = np.argsort(history.losses, kind="stable")[:_ELITE]
-            return self.maximizer(
-                utility,
-                self.encoder,
-                rng,
-                seen,
-                history.X[best],
-                relative=surrogate.relative,
-                once=self.acquisition.random,
-                stalled=len(history) - 1 - int(best[0]) if len(history) else 0,
-                slope=self._slope(surrogate, history.X if len(history) else pending),
-            )
+            with one_thread():
+                return self._search(history, pending, seen, rng)
         except SpaceExhausted:
             raise
         except Exception as error:  # a study must not die of its surrogate
             _warn_of_fallback(error)
             return random_unseen(self.encoder, seen, rng)
+
+    def _search(
+        self, history: Task, pending: Array, seen: Seen, rng: np.random.Generator
+    ) -> Array:
+        utility, surrogate = self._utility(history, pending, rng, self.make_surrogate)
+        best = np.argsort(history.losses, kind="stable")[:_ELITE]
+        return self.maximizer(
+            utility,
+            self.encoder,
+            rng,
+            seen,
+            history.X[best],
+            relative=surrogate.relative,
+            once=self.acquisition.random,
+            stalled=len(history) - 1 - int(best[0]) if len(history) else 0,
+            slope=self._slope(surrogate, history.X if len(history) else pending),
+        )
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
         """The row with the largest utility; which of several equal ones is drawn."""
@@ -192,8 +199,9 @@ class ModelStrategy(Strategy):
             return int(rng.integers(len(pool)))
         try:
             make = self.make_pool_surrogate or self.make_surrogate
-            utility, _ = self._utility(history, np.empty((0, pool.shape[1])), rng, make)
-            values = utility(pool)
+            with one_thread():
+                utility, _ = self._utility(history, np.empty((0, pool.shape[1])), rng, make)
+                values = utility(pool)
             if np.isnan(values).any():
                 raise ValueError("a utility is not a number")
         except Exception as error:
@@ -234,7 +242,8 @@ class ModelStrategy(Strategy):
         surrogate = make_surrogate(seed).fit(task)
         if len(pending) and self.liar == "believer":
             surrogate = surrogate.believing(pending)
-        if len(history) >= _ENOUGH_TO_DOUBT and (surrogate.trust or 1.0) < _DOUBT:
+        trust = surrogate.trust if len(history) >= _ENOUGH_TO_DOUBT else None
+        if trust is not None and trust < _DOUBT:
             warnings.warn(DOUBT, UserWarning, stacklevel=2)
         cost = None
         if acquisition.needs_cost:

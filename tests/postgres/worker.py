@@ -29,7 +29,6 @@ import optuna
 
 from rankwise import RankwiseSampler
 
-HASTY = {"members": 2, "width": 4, "layers": 1, "epochs": 5, "training": {"steps": 20}}
 KINDS = list("uvwxyz")
 
 
@@ -66,7 +65,7 @@ def main(url: str) -> None:
         grace_period=3,
         heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
     )
-    sampler = RankwiseSampler(url, like="past-*", seed=0, options=HASTY)
+    sampler = RankwiseSampler(url, like="past-*", seed=0)
     study = optuna.load_study(storage=storage, study_name="shared", sampler=sampler)
     while missing(study):
         if study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.WAITING,)):

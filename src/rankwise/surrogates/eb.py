@@ -43,7 +43,16 @@ from rankwise.surrogates.models import (
     weights,
 )
 from rankwise.surrogates.sharednet import STEPS, NetPast, Study
-from rankwise.surrogates.sources import Lesson, Past, SourcePast, View, sources_of, teaches
+from rankwise.surrogates.sources import (
+    Lesson,
+    Past,
+    SourcePast,
+    View,
+    sources_of,
+    task_digest,
+    teaches,
+)
+from rankwise.surrogates.threads import one_thread
 from rankwise.task import Task
 from rankwise.transforms import Standardize
 from rankwise.types import Array
@@ -96,6 +105,8 @@ class EmpiricalBayes(Surrogate):
             raise OptionError(f"portfolio must not be negative, not {portfolio!r}")
         self.kind, self.caution, self.portfolio = kind, caution, portfolio
         self.leading = check_count("leading", leading)
+        if leading < 2:
+            raise OptionError("leading must be 2 at least: a model with the past and one without")
         self.seed = seed
         self.past: Past | None = None
         self.models = Models.grid()
@@ -144,11 +155,13 @@ class EmpiricalBayes(Surrogate):
                 f"tasks of one space have configurations of one width, not {sorted(columns)}"
             )
         useful = [task for task in everything if teaches(task) and task.X.shape[1]]
+        useful.sort(key=task_digest)  # the order in which studies are given changes nothing
         if useful:
             known = _known(previous)
             learn = self._learn_sources if self.kind == "gp" else self._learn_network
-            self.past, lessons = learn(useful, known, progress)
-            self.models, self.exam = _learnt_models(lessons, self.past.lengthscales, self.seed)
+            with one_thread():
+                self.past, lessons = learn(useful, known, progress)
+                self.models, self.exam = _learnt_models(lessons, self.past.lengthscales, self.seed)
             if self.exam < _PASS:
                 self.past = None
                 warnings.warn(
@@ -225,7 +238,8 @@ class EmpiricalBayes(Surrogate):
         plain = self.models.plain
         without = (1.0 - self.caution) * float(self.weights[plain].sum()) + self.caution
         count = max(1, self.leading // _PLAIN_PART)
-        lead, share = [], []
+        lead: list[np.ndarray] = []
+        share: list[Array] = []
         for group, n, total in (
             (~plain, self.leading - count, 1 - without),
             (plain, count, without),
@@ -375,7 +389,8 @@ class EmpiricalBayes(Surrogate):
             prior = prior + lead.residual[h] ** 2 * kernels[lead.factor[h]]
             own = (prior - half[h].T @ half[h]) / self._fit.v[h] ** 2
             total += self._share[h] * (own + np.outer(deviation[h], deviation[h]))
-        return total * self._transform.scale**2
+        scale = self._transform.scale
+        return total * scale * scale
 
     def _settle(self) -> None:
         """What predictions need of the observations, once."""

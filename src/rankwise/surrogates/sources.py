@@ -242,6 +242,8 @@ class SourcePast(Past):
         for source in (self.sources[k] for k in order[:count]):
             rows = spread_over(source.scores, _TAUGHT)
             others = [k for k, s in enumerate(teachers.sources) if s.digest != source.digest]
+            if not others:  # it was given several times
+                continue
             values = np.stack([teachers.sources[k](source.X[rows]) for k in others], axis=1)
             view = View.of(values, teachers.counts[others])
             yield Lesson(source.X[rows], source.scores[rows], view)

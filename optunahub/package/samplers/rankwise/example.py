@@ -24,7 +24,7 @@ def main(n_trials: int = 15) -> optuna.Study:
         past.optimize(lambda trial, best=best: objective(trial, best), n_trials=30)
 
     # So few steps are enough for this small past; the default is for real ones.
-    sampler = RankwiseSampler(storage, like="past-*", seed=0, options={"training": {"steps": 600}})
+    sampler = RankwiseSampler(storage, like="past-*", seed=0)
     study = optuna.create_study(sampler=sampler)
     study.optimize(objective, n_trials=n_trials)
     return study
