@@ -250,6 +250,10 @@ def _eb(
         return _gp(encoder, acquisition=acquisition, liar=liar)
     from rankwise.proposal import FocusSearch, LocalSearch, Maximizer
 
+    # Where there is a gradient, points to climb from are enough.
+    climbs = encoder.n_numbers == encoder.n_columns
+    focus = FocusSearch(400, 1, 1) if climbs else FocusSearch(200, 4, 1)
+    maximizer = Maximizer(focus, LocalSearch(4, 16, 0 if climbs else 6))
     exact = learnt.with_seed
     compact = exact if encoder.points is not None else learnt.compact().with_seed
     return _model_based(
@@ -261,7 +265,7 @@ def _eb(
         make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
         learner=learnt,
         make_pool_surrogate=exact,
-        maximizer=Maximizer(FocusSearch(200, 4, 1), LocalSearch(4, 16, 6)),
+        maximizer=maximizer,
     )
 
 

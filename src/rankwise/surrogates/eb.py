@@ -14,12 +14,13 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.linalg import solve_triangular
+from scipy.linalg import blas, lapack
 from scipy.special import logsumexp, ndtr
 from typing_extensions import Self
 
@@ -68,6 +69,7 @@ _STUDENTS = 60  # past studies that the prior of the models is learnt from
 _EXERCISES = 6  # parts of each
 _SIZES = (4, 24)  # observations in a part
 _TEMPER, _FLOOR = 0.3, 0.02
+_LEAST = 0.01  # share of its group below which a model is not worth its time
 _PLAIN_PART = 4  # one in so many of the leading models is without the past
 _PASS = 1.0  # nats per part of a study that the others must explain for the past to be used
 _FEW_SOURCES, _FEW_ROWS = 16, 64  # in a compact past
@@ -207,12 +209,12 @@ class EmpiricalBayes(Surrogate):
         self._transform = Standardize.fit(task.losses) if n else Standardize(0.0, 1.0, np.inf)
         self._y = self._transform(task.losses)
         self._X, self._view = X, past.view(X)
-        models, kernels = self.models, residual_kernels(X, X, past.lengthscales)
+        models = self.models
         if n == 0:
             self.weights = models.prior
         else:
             rows = spread_over(self._y, _ENOUGH)
-            square = kernels[:, rows][:, :, rows]
+            square = residual_kernels(X[rows], X[rows], past.lengthscales)
             seen = self._view.rows(rows)
             fit = fit_models(models, seen.mean, seen.spread, square, self._y[rows])
             self.weights = weights(models, fit.log_evidence)
@@ -224,8 +226,11 @@ class EmpiricalBayes(Surrogate):
         elif n <= _ENOUGH:
             self._fit = fit.some(lead)
         else:
+            used, which = np.unique(self._lead.factor, return_inverse=True)
+            kernels = residual_kernels(X, X, past.lengthscales, used.tolist())
+            renumbered = replace(self._lead, factor=which)
             self._fit = fit_models(
-                self._lead, self._view.mean, self._view.spread, kernels, self._y
+                renumbered, self._view.mean, self._view.spread, kernels, self._y
             )
         self._settle()
 
@@ -247,8 +252,9 @@ class EmpiricalBayes(Surrogate):
             members = np.flatnonzero(group)
             top = members[np.argsort(-self.weights[members], kind="stable")[:n]]
             weight = self.weights[top] + np.finfo(float).tiny
-            lead.append(top)
-            share.append(total * weight / weight.sum())
+            large = weight >= _LEAST * weight.sum()
+            lead.append(top[large])
+            share.append(total * weight[large] / weight[large].sum())
         return np.concatenate(lead), np.concatenate(share)
 
     def believing(self, X: Array) -> Self:
@@ -316,26 +322,29 @@ class EmpiricalBayes(Surrogate):
         if self.past is None:
             return None
         x = np.asarray(x, dtype=float)
-        view, mean, half = self._moments(x[None])
         by_mean, by_spread, by_votes = self.past.slopes(x)
+        view, mean, half = self._moments(x[None])
         if not len(self._X):
             return -float(view.mean[0]), -by_mean
         lead, share = self._lead, self._share / self._fit.v
-        kernels = residual_slopes(x, self._X, self.past.lengthscales)
-        total, gradient = 0.0, np.zeros(len(x))
-        for h in range(len(lead)):
-            cross = lead.source[h] ** 2 * (self._view.spread @ by_spread)
-            cross = cross + lead.residual[h] ** 2 * kernels[lead.factor[h]]
-            whitened = solve_triangular(self._fit.L[h], cross, lower=True, check_finite=False)
-            slope_mean = lead.mean[h] * by_mean + self._fit.target[h] @ whitened
-            own = 2.0 * lead.source[h] ** 2 * (view.spread[0] @ by_spread)
-            slope_variance = own - 2.0 * half[h, :, 0] @ whitened
-            prior = self._prior_variance(view)[h, 0]
-            std = math.sqrt(max(prior - float(half[h, :, 0] @ half[h, :, 0]), _TINY))
-            z = (self._best[h] - mean[h, 0]) / std
-            density, below = math.exp(-0.5 * z * z) / _ROOT_2PI, float(ndtr(z))
-            total += share[h] * std * (z * below + density)
-            gradient += share[h] * (density * slope_variance / (2.0 * std) - below * slope_mean)
+        kernels = residual_slopes(x, self._X, self.past.lengthscales, self._factors)
+        half = half[:, :, 0]
+        variance = self._prior_variance(view)[:, 0] - np.square(half).sum(axis=1)
+        std = np.sqrt(np.maximum(variance, _TINY))
+        z = (self._best - mean[:, 0]) / std
+        density, below = np.exp(-0.5 * z * z) / _ROOT_2PI, ndtr(z)
+        total = float(share @ (std * (z * below + density)))
+        # d EI = density / (2 std) d variance - below d mean. Both are linear in the slopes of the
+        # covariances with the observations, so the models can be added up before these.
+        by_variance, by_gain = share * density / (2.0 * std), share * below
+        weight = -2.0 * by_variance[:, None] * half - by_gain[:, None] * self._fit.target
+        weight = np.einsum("hk,hkn->hn", weight, self._whitener)
+        source, residual = np.square(lead.source), np.square(lead.residual)
+        row = (source @ weight) @ self._view.spread
+        row = row + 2.0 * float(by_variance @ source) * view.spread[0]
+        gradient = row @ by_spread - float(by_gain @ lead.mean) * by_mean
+        for k, slopes in enumerate(kernels):
+            gradient = gradient + ((residual * (self._which == k)) @ weight) @ slopes
         votes = view.votes[0]
         total = max(total, 0.0) + float(self._promise(votes[None])[0])
         gradient -= (self._ballot * (votes < self._bar)) @ by_votes
@@ -365,7 +374,11 @@ class EmpiricalBayes(Surrogate):
         cross = np.square(lead.source)[:, None, None] * transfer
         cross += np.square(lead.residual)[:, None, None] * kernels[self._which]
         cross += KAPPA
-        half = self._whitener @ cross
+        if len(X) == 1:
+            half = self._whitener @ cross
+        else:  # half the work, as the whiteners are triangular
+            pairs = zip(self._whitener, cross, strict=True)
+            half = np.stack([blas.dtrmm(1.0, w.T, c.T, side=1).T for w, c in pairs])
         mean += np.einsum("hn,hnm->hm", self._fit.target, half)
         return view, mean, half
 
@@ -397,10 +410,15 @@ class EmpiricalBayes(Surrogate):
         used, self._which = np.unique(self._lead.factor, return_inverse=True)
         self._factors = tuple(used.tolist())
         n, h = len(self._X), len(self._lead)
-        eye = np.broadcast_to(np.eye(n), (h, n, n))
-        self._whitener = np.linalg.solve(self._fit.L, eye)
+        self._whitener = np.empty((h, n, n))
         if n:
-            _, mean, _ = self._moments(self._X)
+            for k in range(h):
+                self._whitener[k] = lapack.dtrtri(self._fit.L[k].T, lower=0)[0].T
+            # The posterior mean at an observation is K alpha - noise^2 alpha, and K alpha = L t.
+            alpha = np.einsum("hk,hkn->hn", self._fit.target, self._whitener)
+            mean = np.einsum("hnk,hk->hn", self._fit.L, self._fit.target)
+            mean -= np.square(self._lead.noise)[:, None] * alpha
+            mean += self._lead.mean[:, None] * self._view.mean
             self._best = mean.min(axis=1)
         self._ballot, self._bar = self._poll()
 
@@ -410,10 +428,11 @@ class EmpiricalBayes(Surrogate):
         A past study counts by the share of pairs of observations that it orders as they turned out
         to be, above one half; before there is a pair, all count the same.
         """
-        votes, n = self._view.votes, len(self._y)
+        votes = self._view.votes
         if not len(votes) or not self.portfolio:
             return np.zeros(votes.shape[1]), np.zeros(votes.shape[1])
-        agree, pairs = pair_agreement(votes[:n], self._y)
+        rows = spread_over(self._y, _ENOUGH)
+        agree, pairs = pair_agreement(votes[rows], self._y[rows])
         skill = np.maximum((agree + 1.0) / (pairs + 2.0) - 0.5, 0.0) if pairs else 1.0
         weight = self._view.counts * skill
         total = weight.sum()
@@ -442,7 +461,8 @@ class EmpiricalBayes(Surrogate):
         for name in MODEL_FIELDS:
             tensors[f"models.{name}"] = getattr(self.models, name)
         settings = {name: getattr(self, name) for name in _SETTINGS}
-        record = {**record, "fingerprint": fingerprint, "settings": settings}
+        exam = self.exam if math.isfinite(self.exam) else None  # JSON has no infinity
+        record = {**record, "fingerprint": fingerprint, "settings": settings, "exam": exam}
         write_model(
             path, _KIND, {k: torch.as_tensor(np.asarray(v)) for k, v in tensors.items()}, record
         )
@@ -471,6 +491,7 @@ class EmpiricalBayes(Surrogate):
         surrogate = cls(**{**record["settings"], **options})
         if surrogate.kind != record["settings"]["kind"]:
             raise ModelFileError(f"{path} holds a past of another kind than {surrogate.kind!r}")
+        surrogate.exam = math.inf if record["exam"] is None else record["exam"]
         surrogate.past = PASTS[surrogate.kind].from_parts(tensors, record)
         surrogate.models = Models(*(tensors[f"models.{name}"] for name in MODEL_FIELDS))
         return surrogate

@@ -20,6 +20,7 @@ from dataclasses import dataclass, fields
 from itertools import product
 
 import numpy as np
+from scipy.linalg import lapack
 
 from rankwise.surrogates.exact import cholesky, matern52, squared_distances
 from rankwise.types import Array, Mask
@@ -120,11 +121,12 @@ def residual_kernels(
     return np.stack([matern52(r2 / FACTORS[k] ** 2)[0] for k in which])
 
 
-def residual_slopes(x: Array, B: Array, lengthscales: Array) -> Array:
-    """Gradients (F, n, d) by x (d,) of the kernels between it and B (n, d)."""
+def residual_slopes(x: Array, B: Array, lengthscales: Array, which: Sequence[int]) -> Array:
+    """Gradients (F, n, d) by x (d,) of those kernels between it and B (n, d)."""
     r2 = squared_distances(x[None], B, lengthscales)[0]
     away = (x - B) / np.square(lengthscales)
-    return np.stack([-matern52(r2 / f**2)[1][:, None] * away / f**2 for f in FACTORS])
+    f2 = [FACTORS[k] ** 2 for k in which]
+    return np.stack([-matern52(r2 / f)[1][:, None] * away / f for f in f2])
 
 
 def fit_models(models: Models, mean: Array, spread: Array, kernels: Array, y: Array) -> Fit:
@@ -139,7 +141,8 @@ def fit_models(models: Models, mean: Array, spread: Array, kernels: Array, y: Ar
     """
     n = len(y)
     L = factors(models, spread, kernels)
-    whitened = np.linalg.solve(L, np.broadcast_to(np.stack([y, mean], axis=1), (len(L), n, 2)))
+    both = np.asfortranarray(np.stack([y, mean], axis=1))
+    whitened = np.stack([lapack.dtrtrs(factor.T, both, lower=0, trans=1)[0] for factor in L])
     wy, wm = whitened[..., 0], whitened[..., 1] * models.mean[:, None]
     S, T, D = (wy * wy).sum(axis=1) + 1.0, (wy * wm).sum(axis=1), (wm * wm).sum(axis=1)
     v = (T + np.sqrt(T * T + 4.0 * S * (n + 1))) / (2.0 * S)
