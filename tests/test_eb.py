@@ -744,7 +744,7 @@ def test_caution_keeps_models_without_the_past():
     surrogate = past.fit(bowl(0.31, 10, seed=38))
     assert surrogate.weights[surrogate.models.plain].sum() < 0.01
     assert surrogate._share[surrogate._lead.plain].sum() > 0.25
-    assert len(surrogate._lead) == past.leading == 12
+    assert len(surrogate._lead) == past.leading == 8
 
 
 @pytest.mark.parametrize("leading", [2, 3, 12, 1000])

@@ -497,7 +497,9 @@ def test_two_workers_that_collide_are_settled(archive):
 def test_wrong_arguments_are_refused():
     with pytest.raises(UnknownNameError, match="unknown method 'dree'"):
         RankwiseSampler(method="dree")
-    with pytest.raises(OptionError, match="'gp' cannot learn from past studies; these can: dre"):
+    with pytest.raises(
+        OptionError, match="'gp' cannot learn from past studies; these can: auto, dre, eb-gp"
+    ):
         RankwiseSampler(method="gp")
     with pytest.raises(UnknownNameError, match="option of method 'dre' 'epoch'"):
         RankwiseSampler(options={"epoch": 3})

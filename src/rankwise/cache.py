@@ -17,6 +17,7 @@ from rankwise.task import TaskSet
 _HOW = ("model", "previous", "checkpoint", "progress")  # options that do not change what is learnt
 
 _KEY_LENGTH = 32
+_REVISION = 2  # raised when the same past is learnt in another way, within a version
 
 
 def learnt_optimizer(
@@ -69,5 +70,5 @@ def _newest(folder: Path, method: str) -> Path | None:
 
 def _key(row: methods.Method, past: TaskSet, options: dict[str, Any]) -> str:
     settings = {k: v for k, v in {**row.options, **options}.items() if k not in _HOW}
-    facts = (rankwise.__version__, row.name, past.digest, sorted(settings.items()))
+    facts = (rankwise.__version__, _REVISION, row.name, past.digest, sorted(settings.items()))
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:_KEY_LENGTH]

@@ -97,7 +97,7 @@ class EmpiricalBayes(Surrogate):
         kind: str = "gp",
         caution: float = 0.2,
         portfolio: float = 4.0,
-        leading: int = 12,
+        leading: int = 8,
         seed: int = 0,
     ) -> None:
         check_name("kind", kind, PASTS)
