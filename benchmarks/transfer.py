@@ -4,7 +4,7 @@
     python benchmarks/transfer.py scale
     python benchmarks/transfer.py fit
 
-- `proposals`: one choice among the rows of real tables (`strategy.choose`), after 10 and 30 of
+- `proposals`: one choice among the rows of real tables (`strategy.choose`), after 5 to 35 of
   them were evaluated. Two held-out tasks of each table; what is learnt from the others is learnt
   before. BoTorch's Gaussian process has its default priors and takes the row with the largest
   logarithmic expected improvement. The first choice among the rows of a table, where a method may
@@ -68,7 +68,7 @@ Choose = Callable[[Task, np.ndarray, np.random.Generator], int]
 
 TABLES = ("tst-svm:fold", "hpobench-xgb:fold", "oboe:fold", "textclf:fold")
 METHODS = (*LEARNERS, "dre", "gp")
-SIZES, TASKS, REPEATS, STEPS = (10, 30), 2, 5, 500
+SIZES, TASKS, REPEATS, STEPS = (5, 15, 25, 35), 2, 5, 500  # sizes: those of a run
 
 
 def proposals(data: Path, quick: bool) -> str:
@@ -191,7 +191,7 @@ def choices_table(
     pairs = [(name, base) for base in bases for name in names if name not in ("dre", BOTORCH)]
     about = ["table", "rows", "columns", "past", "n"]
     header = [*about, *(f"{name} ms" for name in names), *(f"{a} : {b}" for a, b in pairs)]
-    usual, first, ratios = [], [], []
+    usual, first, ratios, spent = [], [], [], []
     for spec in tables:
         benchmark = registry.load(spec, data)
         problem, past = benchmark.problem(benchmark.test[0]), benchmark.past(benchmark.test[0])
@@ -202,12 +202,17 @@ def choices_table(
                 for name, runs in times.items()
             }
             once = {name: statistics.mean(run[0] for run in runs) for name, runs in times.items()}
+            spent.append(later)
             facts = [spec, *problem.X.shape, len(past.tasks) + len(past.validation), n]
             ratios.append([later[a] / later[b] for a, b in pairs])
             usual.append([*facts, *(1e3 * later[name] for name in names), *ratios[-1]])
             first.append([*facts, *(1e3 * once[name] for name in names)])
     means = np.exp(np.log(ratios).mean(axis=0)).tolist()
-    usual.append(["geometric mean", *[""] * (len(about) - 1 + len(names)), *means])
+    average = {name: statistics.mean(row[name] for row in spent) for name in names}
+    blank = [""] * (len(about) - 1)
+    shares = [average[a] / average[b] for a, b in pairs]
+    usual.append(["mean", *blank, *(1e3 * average[name] for name in names), *shares])
+    usual.append(["geometric mean", *blank, *[""] * len(names), *means])
     return (
         f"{markdown(header, usual)}\n\nThe first choice among the rows (mean of the tasks):\n\n"
         f"{markdown(header[: len(about) + len(names)], first)}"

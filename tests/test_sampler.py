@@ -502,7 +502,7 @@ def test_wrong_arguments_are_refused():
     ):
         RankwiseSampler(method="gp")
     with pytest.raises(UnknownNameError, match="option of method 'dre' 'epoch'"):
-        RankwiseSampler(options={"epoch": 3})
+        RankwiseSampler(method="dre", options={"epoch": 3})
     with pytest.raises(OptionError, match="seed"):
         RankwiseSampler(seed=-1)
 
