@@ -97,6 +97,17 @@ def test_every_method_is_in_the_table_of_methods():
         assert f"| `{name}` |" in text
 
 
+def test_the_page_on_the_prior(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    session: dict = {}
+    blocks = BLOCK.findall((ROOT / "docs" / "prior.md").read_text(encoding="utf-8"))
+    for block in blocks:
+        exec(block, session)
+    assert len(blocks) == 1
+    assert session["result"].best_value < 1.0
+    assert "best_value" in capsys.readouterr().out
+
+
 def test_the_page_on_ranking(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     session: dict = {}

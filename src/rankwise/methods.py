@@ -382,7 +382,7 @@ def _make_forest(layout: Layout, trees: int, min_leaf: int, seed: int) -> Surrog
     return RandomForest(layout, trees=trees, min_leaf=min_leaf, seed=seed)
 
 
-_MANY = 1000  # past studies, above which one network for all is learnt faster: docs/benchmarks.md
+_MANY = 3000  # past studies, above which one network for all is learnt faster: docs/benchmarks.md
 _DRE, _EB = "DeepRankingEnsemble", "EmpiricalBayes"
 _TABLE: dict[str, Method] = {
     method.name: method
