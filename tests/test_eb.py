@@ -518,7 +518,7 @@ def test_a_short_past(sources, trials, n):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* do not predict each other")
         surrogate = EmpiricalBayes().meta_fit(bowls(sources, trials)).compact()
-    assert surrogate.meta_learned or sources == 3
+    assert surrogate.meta_learned == (trials > 2) or sources == 3  # two trials teach nothing
     check_finite(surrogate.fit(bowl(0.4, n, seed=27) if n else NOTHING))
 
 

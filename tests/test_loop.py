@@ -264,7 +264,7 @@ def test_batches_repeat_exactly_with_worker_processes():
     [
         ({"method": "mob"}, UnknownNameError, "unknown method 'mob'; valid: .*mbo"),
         ({"direction": "up"}, UnknownNameError, "valid: maximize, minimize"),
-        ({"trees": 3}, UnknownNameError, "option of method 'mbo' 'trees'; valid: acquisition"),
+        ({"trees": 3}, UnknownNameError, "option of method 'auto' 'trees'; valid: acquisition"),
         ({"trails": 3}, UnknownNameError, "Did you mean 'trials'"),
         ({"method": "forest", "trees": 0}, OptionError, "trees must be a positive integer"),
         ({"method": "forest", "min_leaf": "2"}, OptionError, "min_leaf"),

@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from rankwise.errors import OptionError, UnknownNameError, check_count, check_name
 from rankwise.task import Task, TaskSet, as_task_set
 
@@ -301,7 +299,9 @@ def _auto(
 
 def _useful(past: TaskSet) -> int:
     """How many past tasks have an order to learn."""
-    return sum(np.unique(task.losses).size > 1 for task in (*past.tasks, *past.validation))
+    from rankwise.surrogates.sources import teaches
+
+    return sum(teaches(task) for task in (*past.tasks, *past.validation))
 
 
 def _default(encoder: Encoder) -> Strategy:

@@ -111,8 +111,8 @@ def task_digest(task: Task) -> str:
 
 
 def teaches(task: Task) -> bool:
-    """Whether a task has two different losses, without which there is no order to learn."""
-    return len(task) > 1 and np.unique(task.losses).size > 1
+    """Whether a task has three evaluations and two different losses: an order to learn."""
+    return len(task) > 2 and np.unique(task.losses).size > 1
 
 
 @dataclass(frozen=True)
