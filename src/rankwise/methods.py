@@ -200,8 +200,7 @@ def _dre(
 ) -> Strategy:
     from rankwise.surrogates.dre import DeepRankingEnsemble
 
-    if model is not None and len(past):
-        raise OptionError("give past tasks to learn from or a model that has learnt, not both")
+    _check_either(model, past)
     if model is not None:
         ensemble = DeepRankingEnsemble.load(model, fingerprint=encoder.fingerprint, **settings)
     else:
@@ -237,8 +236,7 @@ def _eb(
 ) -> Strategy:
     from rankwise.surrogates.eb import EmpiricalBayes
 
-    if model is not None and len(past):
-        raise OptionError("give past tasks to learn from or a model that has learnt, not both")
+    _check_either(model, past)
     if model is not None:
         learnt = EmpiricalBayes.load(model, fingerprint=encoder.fingerprint, **settings)
     else:
@@ -295,6 +293,11 @@ def _auto(
         if getattr(strategy, "learner", None) is not None:
             return strategy
     return _mbo(encoder, acquisition=acquisition, liar=liar or "min")
+
+
+def _check_either(model: str | Path | None, past: TaskSet) -> None:
+    if model is not None and len(past):
+        raise OptionError("give past tasks to learn from or a model that has learnt, not both")
 
 
 def _useful(past: TaskSet) -> int:

@@ -194,6 +194,19 @@ def _task(encoder: Encoder, name: str, study: Any) -> Task:
         raise OptionError(f"study {name!r}: {error}") from error
 
 
+def check_one_width(tasks: Iterable[Task]) -> None:
+    """That all tasks have configurations of as many columns.
+
+    Raises:
+        OptionError: they have not.
+    """
+    columns = {task.X.shape[1] for task in tasks}
+    if len(columns) > 1:
+        raise OptionError(
+            f"tasks of one space have configurations of one width, not {sorted(columns)}"
+        )
+
+
 def as_task_set(tasks: TaskSet | Iterable[Task]) -> TaskSet:
     """Tasks as a set; a plain sequence of them is of an unknown space."""
     return tasks if isinstance(tasks, TaskSet) else TaskSet(tuple(tasks))

@@ -23,12 +23,12 @@ from rankwise.errors import ModelFileError, OptionError, check_count, check_name
 from rankwise.losses import make_loss
 from rankwise.progress import training_bar
 from rankwise.surrogates.base import Posterior, Surrogate
-from rankwise.surrogates.files import read_model, write_model
+from rankwise.surrogates.files import check_fingerprint, read_model, write_model
 from rankwise.surrogates.meta import MetaLearner, MetaTraining, Record
 from rankwise.surrogates.nets import Architecture, Buffers, DeepSet, Scorers
 from rankwise.surrogates.threads import one_thread
 from rankwise.surrogates.tuning import Observations, Tuning, fine_tune
-from rankwise.task import Task
+from rankwise.task import Task, check_one_width
 from rankwise.types import Array
 
 _KIND = "deep ranking ensemble"
@@ -155,14 +155,10 @@ class DeepRankingEnsemble(Surrogate):
             checkpoint: a file for going on after an interruption; removed at the end.
             progress: show a bar; by default if standard error is a terminal.
         """
-        columns = {t.X.shape[1] for t in [*tasks, *validation]}
-        if len(columns) > 1:
-            raise OptionError(
-                f"tasks of one space have configurations of one width, not {sorted(columns)}"
-            )
+        check_one_width([*tasks, *validation])
         if not tasks:
             return self
-        architecture = self._shape(columns.pop())
+        architecture = self._shape(tasks[0].X.shape[1])
         learner = MetaLearner(
             architecture, self._loss, tasks, validation, self.training, self.seed
         )
@@ -273,11 +269,7 @@ class DeepRankingEnsemble(Surrogate):
                 another space or by another version.
         """
         tensors, record = read_model(path, _KIND)
-        if fingerprint and record["fingerprint"] not in ("", fingerprint):
-            raise ModelFileError(
-                f"{path} was learnt from studies of another search space; learn it again from "
-                "studies of this one"
-            )
+        check_fingerprint(path, record, fingerprint)
         known = {f.name for f in fields(MetaTraining)}
         training = {k: v for k, v in record["training"].items() if k in known}
         settings = {**record["settings"], "training": MetaTraining(**training)}

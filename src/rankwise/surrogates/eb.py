@@ -29,8 +29,9 @@ from rankwise.errors import ModelFileError, OptionError, check_count, check_name
 from rankwise.progress import training_bar
 from rankwise.surrogates.base import Posterior, Surrogate
 from rankwise.surrogates.exact import spread_over
-from rankwise.surrogates.files import read_model, write_model
+from rankwise.surrogates.files import check_fingerprint, read_model, write_model
 from rankwise.surrogates.gp import GaussianProcess
+from rankwise.surrogates.lessons import learnt_models
 from rankwise.surrogates.models import (
     KAPPA,
     MODEL_FIELDS,
@@ -38,7 +39,6 @@ from rankwise.surrogates.models import (
     Models,
     factors,
     fit_models,
-    learn_prior,
     residual_kernels,
     residual_slopes,
     weights,
@@ -54,7 +54,7 @@ from rankwise.surrogates.sources import (
     teaches,
 )
 from rankwise.surrogates.threads import one_thread
-from rankwise.task import Task
+from rankwise.task import Task, check_one_width
 from rankwise.transforms import Standardize
 from rankwise.types import Array
 
@@ -64,11 +64,7 @@ _KIND = "empirical-bayes"
 _SETTINGS = ("kind", "caution", "portfolio", "leading", "seed")
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
 _ENOUGH = 100  # observations from which models are chosen; all of them count for predictions
-_KEPT, _KEPT_OF_EACH = 20, 4  # models: the most probable ones, and of each use of the past
 _STUDENTS = 60  # past studies that the prior of the models is learnt from
-_EXERCISES = 6  # parts of each
-_SIZES = (4, 24)  # observations in a part
-_TEMPER, _FLOOR = 0.3, 0.02
 _LEAST = 0.01  # share of its group below which a model is not worth its time
 _PLAIN_PART = 4  # one in so many of the leading models is without the past
 _PASS = 1.0  # nats per part of a study that the others must explain for the past to be used
@@ -151,11 +147,7 @@ class EmpiricalBayes(Surrogate):
             progress: show a bar; by default if standard error is a terminal.
         """
         everything = [*tasks, *validation]
-        columns = {t.X.shape[1] for t in everything}
-        if len(columns) > 1:
-            raise OptionError(
-                f"tasks of one space have configurations of one width, not {sorted(columns)}"
-            )
+        check_one_width(everything)
         useful = [task for task in everything if teaches(task) and task.X.shape[1]]
         useful.sort(key=task_digest)  # the order in which studies are given changes nothing
         if useful:
@@ -163,7 +155,7 @@ class EmpiricalBayes(Surrogate):
             learn = self._learn_sources if self.kind == "gp" else self._learn_network
             with one_thread():
                 self.past, lessons = learn(useful, known, progress)
-                self.models, self.exam = _learnt_models(lessons, self.past.lengthscales, self.seed)
+                self.models, self.exam = learnt_models(lessons, self.past.lengthscales, self.seed)
             if self.exam < _PASS:
                 self.past = None
                 warnings.warn(
@@ -482,11 +474,7 @@ class EmpiricalBayes(Surrogate):
                 space or by another version.
         """
         read, record = read_model(path, _KIND)
-        if fingerprint and record["fingerprint"] not in ("", fingerprint):
-            raise ModelFileError(
-                f"{path} was learnt from studies of another search space; learn it again from "
-                "studies of this one"
-            )
+        check_fingerprint(path, record, fingerprint)
         tensors = {name: tensor.numpy() for name, tensor in read.items()}
         surrogate = cls(**{**record["settings"], **options})
         if surrogate.kind != record["settings"]["kind"]:
@@ -524,52 +512,3 @@ def pair_agreement(votes: Array, y: Array) -> tuple[Array, int]:
     i, j, order = i[counted], j[counted], order[counted]
     agree: Array = ((votes[i] - votes[j]) * order[:, None] > 0).sum(axis=0).astype(float)
     return agree, len(order)
-
-
-def _learnt_models(
-    lessons: Iterable[Lesson], lengthscales: Array, seed: int
-) -> tuple[Models, float]:
-    """The grid of models with a prior learnt by predicting past studies from the others.
-
-    With it comes what was gained by doing so: the mean difference in log evidence between models
-    that use the other studies and models that do not. Of fewer than three studies nothing can be
-    said, and the gain counts as infinite.
-    """
-    models = Models.grid()
-    rng = np.random.default_rng(seed)
-    evidence = []
-    for lesson in lessons:
-        for k in range(_EXERCISES):
-            rows = _some_rows(lesson.scores, rng, bias=float(k % 3))
-            y = lesson.scores[rows]
-            if np.unique(y).size < 2:
-                continue
-            view = lesson.view.rows(rows)
-            X = lesson.X[rows]
-            kernels = residual_kernels(X, X, lengthscales)
-            y = Standardize.fit(y)(y)
-            evidence.append(fit_models(models, view.mean, view.spread, kernels, y).log_evidence)
-    if not evidence:
-        return models, math.inf
-    table = np.array(evidence)
-    prior = learn_prior(table, temper=_TEMPER, floor=_FLOOR)
-    with_past, without = (
-        logsumexp(table[:, which], axis=1, b=prior[which] / prior[which].sum())
-        for which in (~models.plain, models.plain)
-    )
-    order = np.argsort(-prior, kind="stable")
-    kept = set(order[:_KEPT].tolist())
-    for mean, source in {*zip(models.mean, models.source, strict=True)}:  # no use is ruled out
-        alike = (models.mean[order] == mean) & (models.source[order] == source)
-        kept.update(order[alike][:_KEPT_OF_EACH].tolist())
-    kept_models = models.with_prior(prior).some(np.array(sorted(kept)))
-    return kept_models, float(np.mean(with_past - without))
-
-
-def _some_rows(z: Array, rng: np.random.Generator, bias: float) -> list[int]:
-    """Rows of a past study (n,) as a search might have seen them: the better, the likelier."""
-    low, high = _SIZES
-    size = int(np.exp(rng.uniform(np.log(low), np.log(high + 0.99))))
-    chance = np.exp(-bias * z)
-    rows = rng.choice(len(z), min(size, len(z)), replace=False, p=chance / chance.sum())
-    return [int(row) for row in rows]

@@ -78,6 +78,19 @@ def read_model(path: str | Path, kind: str) -> tuple[dict[str, torch.Tensor], di
     return tensors, record
 
 
+def check_fingerprint(path: str | Path, record: Mapping[str, Any], fingerprint: str) -> None:
+    """That a model was learnt in a space; it is not checked if one of the two is unknown ("").
+
+    Raises:
+        ModelFileError: it is of another space.
+    """
+    if fingerprint and record["fingerprint"] not in ("", fingerprint):
+        raise ModelFileError(
+            f"{path} was learnt from studies of another search space; learn it again from "
+            "studies of this one"
+        )
+
+
 def _digest(tensors: Mapping[str, torch.Tensor], record: Any) -> str:
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
     for name in sorted(tensors):
