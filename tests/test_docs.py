@@ -105,6 +105,7 @@ def test_the_page_on_the_prior(tmp_path, monkeypatch, capsys):
         exec(block, session)
     assert len(blocks) == 1
     assert session["result"].best_value < 1.0
+    assert session["optimizer"].trust > 0.5
     assert "best_value" in capsys.readouterr().out
 
 
