@@ -20,7 +20,8 @@ from rankwise import Encoder, Optimizer, RankwiseSampler, TaskSet, make_space, m
 from rankwise.cache import learnt_optimizer
 from rankwise.errors import ModelFileError, OptionError
 from rankwise.surrogates import eb
-from rankwise.surrogates.eb import EmpiricalBayes, pair_agreement
+from rankwise.surrogates.eb import EmpiricalBayes
+from rankwise.surrogates.votes import pair_agreement
 from rankwise.surrogates.files import write_model
 from rankwise.surrogates.gp import GaussianProcess
 from rankwise.surrogates.models import (
@@ -643,6 +644,21 @@ def test_pairs_that_are_ordered_alike():
     agree, pairs = pair_agreement(votes, np.array([5.0, 5.0, 6.0]))  # a tie does not count
     assert agree.tolist() == [2, 0, 0] and pairs == 2
     assert pair_agreement(votes[:1], np.ones(1))[1] == 0
+
+
+@pytest.mark.parametrize("kind", ["gp", "net"])
+def test_the_past_studies_that_rank_the_observations_best_count_most(kind):
+    past = [bowl(0.3, 30, seed=k, name=f"left-{k}") for k in range(4)]
+    past += [bowl(0.8, 30, seed=k, name=f"right-{k}") for k in range(4, 8)]
+    surrogate = EmpiricalBayes(kind=kind).meta_fit(past)
+    surrogate.fit(bowl(0.8, 8, seed=40))
+    shares = surrogate.sources
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    assert sum(shares.values()) == pytest.approx(surrogate.trust)
+    assert all(name.startswith("right") for name in list(shares)[:4])
+    before = surrogate.fit(Task.of(np.empty((0, 2)), [])).sources
+    assert before == pytest.approx(dict.fromkeys((t.name for t in past), surrogate.trust / 8))
+    assert EmpiricalBayes().fit(past[0]).sources is None
 
 
 # ---------------------------------------------------------------------- pending points

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rankwise import Design, Optimizer, Trial
+from rankwise import Design, Optimizer, TaskSet, Trial
 from rankwise.errors import ConfigurationError, OptionError, UnknownNameError
 
 SPACE = {"x": (0.0, 1.0), "k": ["a", "b"]}
@@ -134,3 +134,34 @@ def test_bad_requests_are_refused(optimizer):
 def test_numpy_values_are_told_as_well(optimizer):
     optimizer.tell({"x": np.float64(0.5), "k": np.str_("a")}, np.float32(1.0))
     assert optimizer.best.value == 1.0
+
+
+def test_what_a_method_believed_of_a_proposal():
+    optimizer = Optimizer({"x": (0.0, 1.0)}, method="gp", seed=0)
+    [first] = optimizer.ask()
+    [nothing] = optimizer.explain([first])
+    assert nothing.mean is None and nothing.std is None
+    optimizer.tell(first, 1.0)
+    for x in (0.1, 0.5, 0.9):
+        optimizer.tell({"x": x}, (x - 0.5) ** 2)
+    near, far = optimizer.explain([{"x": 0.51}, {"x": 0.12}])
+    assert abs(near.mean) < 0.05 and near.mean < far.mean
+    assert 0 <= near.std < 1
+    assert near.trust is None and near.sources is None
+    assert Optimizer(SPACE, method="random").explain([{"x": 0.5, "k": "a"}])[0].mean is None
+
+
+def test_what_a_method_with_a_past_believed_of_a_proposal():
+    grid = [{"x": x} for x in np.linspace(0, 1, 12)]
+    past = {f"past {k}": (grid, [(c["x"] - 0.3) ** 2 * 10**k for c in grid]) for k in range(4)}
+    space = {"x": (0.0, 1.0)}
+    optimizer = Optimizer(space, method="eb-gp", tasks=TaskSet.of(space, past), seed=0)
+    [first] = optimizer.ask()
+    [before] = optimizer.explain([first])
+    assert before.mean is None, "the scale of the losses is not known yet"
+    assert set(before.sources) == set(past)
+    optimizer.tell(first, 1.0)
+    optimizer.tell({"x": 0.9}, 5.0)
+    good, bad = optimizer.explain([{"x": 0.3}, {"x": 0.85}])
+    assert good.mean < 1.5 < bad.mean
+    assert 0 < good.trust <= 1 and sum(good.sources.values()) == pytest.approx(good.trust)

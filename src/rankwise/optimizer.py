@@ -19,7 +19,7 @@ from rankwise.design import Design
 from rankwise.errors import OptionError, SpaceExhausted, check_name, is_number
 from rankwise.proposal import Seen
 from rankwise.space import Encoder
-from rankwise.strategy import Strategy
+from rankwise.strategy import Explanation, Strategy
 from rankwise.task import INVALID, OK, STATUSES, Task, TaskSet
 from rankwise.types import Array, Configuration
 
@@ -118,6 +118,10 @@ class Optimizer:
         them against models that do not.
         """
         return self._strategy.trust(self.history)
+
+    def explain(self, configurations: Sequence[Mapping[str, Any]]) -> list[Explanation]:
+        """What the method believes of configurations after the evaluations so far."""
+        return self._strategy.explain(self.history, self.encoder.encode(configurations))
 
     @property
     def strategy(self) -> Strategy:

@@ -39,6 +39,23 @@ _RIVALS = 200  # evaluated configurations among which the incumbent is looked fo
 
 
 @dataclass(frozen=True)
+class Explanation:
+    """What a method believed when it proposed a configuration; None where it cannot tell.
+
+    Attributes:
+        mean: the loss it expected.
+        std: how sure it was.
+        trust: how probable it was that the past applies.
+        sources: how much each past task counted, by name, from most to least.
+    """
+
+    mean: float | None = None
+    std: float | None = None
+    trust: float | None = None
+    sources: dict[str, float] | None = None
+
+
+@dataclass(frozen=True)
 class Strategy(ABC):
     """How a method proposes.
 
@@ -66,6 +83,10 @@ class Strategy(ABC):
     def trust(self, history: Task) -> float | None:
         """How probable it is that the past applies to a study; None if there is no telling."""
         return None
+
+    def explain(self, history: Task, X: Array) -> list[Explanation]:
+        """What is believed of configurations (m, d) after the evaluations so far."""
+        return [Explanation()] * len(X)
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
         """The number of the row to evaluate next where only a pool (m, d) of rows can be.
@@ -214,6 +235,23 @@ class ModelStrategy(Strategy):
         if "trust" not in vars(type(surrogate)):  # fitting it would be in vain
             return None
         return surrogate.fit(history).trust
+
+    def explain(self, history: Task, X: Array) -> list[Explanation]:
+        surrogate = self.make_surrogate(0)
+        if surrogate.relative or not len(X) or not (self.informed or len(history)):
+            return [Explanation()] * len(X)
+        try:
+            with one_thread():
+                surrogate.fit(history)
+                posterior = surrogate.predict(X)
+        except Exception:  # no reason to stop a study, which only wanted to write this down
+            return [Explanation()] * len(X)
+        trust, sources, known = surrogate.trust, surrogate.sources, len(history) > 0
+        return [
+            # Before there is an evaluation the scale of the losses is not known.
+            Explanation(mean if known else None, std if known else None, trust, sources)
+            for mean, std in zip(posterior.mean.tolist(), posterior.std.tolist(), strict=True)
+        ]
 
     def _slope(self, surrogate: Surrogate, X: Array) -> Slope | None:
         """The gradient of the utility, if the surrogate knows it."""

@@ -42,7 +42,7 @@ class Standardize:
     @classmethod
     def fit(cls, y: Array, fence: float = 3.0) -> Standardize:
         """Fit to losses (n,), finite, n >= 1."""
-        low, high = np.quantile(y / 16, [0.25, 0.75])  # differences of huge losses overflow
+        low, high = _quartiles(y / 16)  # differences of huge losses overflow
         upper = 16 * float(high + fence * (high - low)) if high > low else float(np.max(y))
         y = np.minimum(y, upper)
         unit = float(np.max(np.abs(y))) or 1.0
@@ -57,6 +57,18 @@ class Standardize:
 
     def unscale(self, mean: Array, std: Array) -> tuple[Array, Array]:
         return mean * self.scale + self.center, std * self.scale
+
+
+def _quartiles(y: Array) -> tuple[float, float]:
+    """What `np.quantile` gives in a tenth of its time for few numbers (n,)."""
+    ordered, last = np.sort(y).tolist(), len(y) - 1
+
+    def quantile(share: float) -> float:
+        k = int(share * last)
+        low, high = ordered[k], ordered[min(k + 1, last)]
+        return float(low + (high - low) * (share * last - k))
+
+    return quantile(0.25), quantile(0.75)
 
 
 @dataclass(frozen=True)

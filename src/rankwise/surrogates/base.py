@@ -59,6 +59,9 @@ class Surrogate(ABC):
     trust: float | None = None
     """How probable it is that the past applies to the task; None: there is no telling."""
 
+    sources: dict[str, float] | None = None
+    """How much each past task counts, by name, from most to least; None: there is no telling."""
+
     def improvement(self, X: Array) -> Array | None:
         """Logarithm of the expected improvement (n,) at X (n, d), up to a constant.
 

@@ -54,6 +54,7 @@ from rankwise.surrogates.sources import (
     teaches,
 )
 from rankwise.surrogates.threads import one_thread
+from rankwise.surrogates.votes import Ballot
 from rankwise.task import Task, check_one_width
 from rankwise.transforms import Standardize
 from rankwise.types import Array
@@ -304,7 +305,7 @@ class EmpiricalBayes(Surrogate):
         share = self._share / self._fit.v
         z = gain / std
         total = share @ (std * (z * ndtr(z) + np.exp(-0.5 * z * z) / _ROOT_2PI))
-        total = np.maximum(total, 0.0) + self._promise(view.votes)
+        total = np.maximum(total, 0.0) + self._ballot.promise(view.votes)
         if total.max(initial=0.0) > _TINY:
             utility: Array = np.log(np.maximum(total, np.finfo(float).tiny))
             return utility
@@ -338,8 +339,8 @@ class EmpiricalBayes(Surrogate):
         for k, slopes in enumerate(kernels):
             gradient = gradient + ((residual * (self._which == k)) @ weight) @ slopes
         votes = view.votes[0]
-        total = max(total, 0.0) + float(self._promise(votes[None])[0])
-        gradient -= (self._ballot * (votes < self._bar)) @ by_votes
+        total = max(total, 0.0) + float(self._ballot.promise(votes[None])[0])
+        gradient += self._ballot.slope(votes, by_votes)
         if total <= _TINY:
             return math.log(np.finfo(float).tiny), np.zeros(len(x))
         return math.log(total), gradient / total
@@ -353,6 +354,20 @@ class EmpiricalBayes(Surrogate):
         if self.past is None:
             return None
         return float(self.weights[~self.models.plain].sum())
+
+    @property
+    def sources(self) -> dict[str, float] | None:  # type: ignore[override]
+        """How much each past study counts, by name, the one that counts most first.
+
+        In proportion to how much better than chance it orders the observations; all of them
+        together count as much as the past is trusted.
+        """
+        if self.past is None or self.trust is None:
+            return None
+        found = dict.fromkeys(self.past.voters, 0.0)
+        for name, share in zip(self.past.voters, self._ballot.share.tolist(), strict=True):
+            found[name] += self.trust * share
+        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
     def _moments(self, X: Array) -> tuple[View, Array, Array]:
         """The past at X (m, d), means (H, m) of the leading models, and L^-1 k (H, n, m)."""
@@ -412,31 +427,8 @@ class EmpiricalBayes(Surrogate):
             mean -= np.square(self._lead.noise)[:, None] * alpha
             mean += self._lead.mean[:, None] * self._view.mean
             self._best = mean.min(axis=1)
-        self._ballot, self._bar = self._poll()
-
-    def _poll(self) -> tuple[Array, Array]:
-        """Weights (p,) of the past studies' votes, and the best vote of each so far (p,).
-
-        A past study counts by the share of pairs of observations that it orders as they turned out
-        to be, above one half; before there is a pair, all count the same.
-        """
-        votes = self._view.votes
-        if not len(votes) or not self.portfolio:
-            return np.zeros(votes.shape[1]), np.zeros(votes.shape[1])
-        rows = spread_over(self._y, _ENOUGH)
-        agree, pairs = pair_agreement(votes[rows], self._y[rows])
-        skill = np.maximum((agree + 1.0) / (pairs + 2.0) - 0.5, 0.0) if pairs else 1.0
-        weight = self._view.counts * skill
-        total = weight.sum()
-        if total <= 0:
-            return np.zeros(len(weight)), votes.min(axis=0)
         unit = float((self._share / self._fit.v).sum())
-        return self.portfolio * unit / len(votes) * weight / total, votes.min(axis=0)
-
-    def _promise(self, votes: Array) -> Array:
-        """What the past studies say would be gained (m,), from their votes (m, p)."""
-        promise: Array = np.maximum(self._bar - votes, 0.0) @ self._ballot
-        return promise
+        self._ballot = Ballot.of(self._view, self._y, self.portfolio * unit)
 
     # ------------------------------------------------------------------ files
 
@@ -497,18 +489,3 @@ def _known(previous: str | Path | None) -> Past | None:
 
 def _ticks(bar: Callable[[int, float, float], None] | None) -> Callable[[int], None] | None:
     return None if bar is None else lambda k: bar(k, math.nan, math.nan)
-
-
-def pair_agreement(votes: Array, y: Array) -> tuple[Array, int]:
-    """How many pairs of observations each vote orders as they are, (p,), and how many there are.
-
-    Args:
-        votes: of p sources at the observations (n, p).
-        y: losses (n,); pairs of equal ones do not count.
-    """
-    i, j = np.triu_indices(len(y), 1)
-    order = np.sign(y[i] - y[j])
-    counted = order != 0
-    i, j, order = i[counted], j[counted], order[counted]
-    agree: Array = ((votes[i] - votes[j]) * order[:, None] > 0).sum(axis=0).astype(float)
-    return agree, len(order)

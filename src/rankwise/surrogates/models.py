@@ -117,8 +117,12 @@ def residual_kernels(
     A: Array, B: Array, lengthscales: Array, which: Sequence[int] = range(len(FACTORS))
 ) -> Array:
     """Matérn-5/2 kernels (F, n, m) between A (n, d) and B (m, d), one per factor asked for."""
-    r2 = squared_distances(A, B, lengthscales)
-    return np.stack([matern52(r2 / FACTORS[k] ** 2)[0] for k in which])
+    root = np.sqrt(5.0 * squared_distances(A, B, lengthscales))  # all factors share it
+    kernels = np.empty((len(which), *root.shape))
+    for kernel, k in zip(kernels, which, strict=True):
+        r = root / FACTORS[k]
+        np.multiply(1.0 + r * (1.0 + r / 3.0), np.exp(-r), out=kernel)
+    return kernels
 
 
 def residual_slopes(x: Array, B: Array, lengthscales: Array, which: Sequence[int]) -> Array:

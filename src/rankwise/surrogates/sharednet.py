@@ -116,10 +116,10 @@ class NetPast(Past):
         deviation = (heads - self._mean) / np.sqrt(max(len(heads) - 1, 1))
         values, vectors = np.linalg.eigh(deviation.T @ deviation)
         self._spread = vectors * np.sqrt(np.maximum(values, 0.0))
-        self._votes, self._counts = heads, np.ones(len(heads))
+        chosen, self._counts = list(range(len(heads))), np.ones(len(heads))
         if len(heads) > VOTES:
             chosen, self._counts = representatives(heads, self._counts, VOTES)
-            self._votes = heads[chosen]
+        self._votes, self.voters = heads[chosen], tuple(self.names[k][1] for k in chosen)
 
     @classmethod
     def learn(

@@ -165,9 +165,11 @@ class Past(ABC):
 
     Attributes:
         lengthscales: (d,), typical ones of the sources.
+        voters: names of the p past studies whose functions are the votes of a view.
     """
 
     lengthscales: Array
+    voters: tuple[str, ...]
 
     @abstractmethod
     def __len__(self) -> int:
@@ -269,6 +271,7 @@ class SourcePast(Past):
         self, sources: Sequence[Source], counts: Array | None = None, *, remember: bool = False
     ) -> None:
         self.sources = tuple(sources)
+        self.voters = tuple(source.name for source in sources)
         self.counts = np.ones(len(sources)) if counts is None else counts
         self.lengthscales = np.median([s.lengthscales for s in sources], axis=0)
         self._memory = Memory(self._each) if remember else None
@@ -389,9 +392,14 @@ class Memory:
         """Values (n, p) at X (n, d)."""
         if not len(X):
             return self._function(X)
-        keys = [row.tobytes() for row in np.ascontiguousarray(X)]
-        new = {key: k for k, key in enumerate(keys) if key not in self._number}
-        if new:
+        X = np.ascontiguousarray(X)
+        row = np.dtype((np.void, X.itemsize * X.shape[1]))
+        keys: list[Any] = X.view(row).ravel().tolist()  # each row's bytes
+        numbers = list(map(self._number.get, keys))
+        if None in numbers:
+            new = {
+                key: k for k, (key, n) in enumerate(zip(keys, numbers, strict=True)) if n is None
+            }
             values = self._function(X[list(new.values())])
             if len(self._number) + len(new) > MEMORY or not self._number:
                 self._number, self._values = {}, np.empty((0, values.shape[1]))
@@ -400,7 +408,8 @@ class Memory:
             first = len(self._values)
             self._number.update({key: first + j for j, key in enumerate(new)})
             self._values = np.concatenate([self._values, values])
-        known: Array = self._values[[self._number[key] for key in keys]]
+            numbers = [self._number[key] for key in keys]
+        known: Array = self._values[np.array(numbers)]
         return known
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -18,17 +19,22 @@ def one_thread() -> Iterator[None]:
     """
     torch = sys.modules.get("torch")  # who has not imported it needs no limit
     before = torch.get_num_threads() if torch else 1
-    if torch:
+    limited = [(library, library.num_threads) for library in _libraries()]
+    limited = [(library, count) for library, count in limited if count and count > 1]
+    if torch and before > 1:
         torch.set_num_threads(1)
+    for library, _ in limited:
+        library.set_num_threads(1)
     try:
-        with _libraries().limit(limits=1, user_api="blas"):
-            yield
+        yield
     finally:
-        if torch:
+        for library, count in limited:
+            library.set_num_threads(count)
+        if torch and before > 1:
             torch.set_num_threads(before)
 
 
 @lru_cache(maxsize=1)
-def _libraries() -> ThreadpoolController:
-    """The libraries that are loaded; finding them takes milliseconds."""
-    return ThreadpoolController()
+def _libraries() -> list[Any]:
+    """The libraries for linear algebra that are loaded; finding them takes milliseconds."""
+    return ThreadpoolController().select(user_api="blas").lib_controllers  # type: ignore[no-any-return]
