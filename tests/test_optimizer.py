@@ -141,8 +141,7 @@ def test_what_a_method_believed_of_a_proposal():
     [first] = optimizer.ask()
     [nothing] = optimizer.explain([first])
     assert nothing.mean is None and nothing.std is None
-    optimizer.tell(first, 1.0)
-    for x in (0.1, 0.5, 0.9):
+    for x in (first["x"], 0.1, 0.5, 0.9):
         optimizer.tell({"x": x}, (x - 0.5) ** 2)
     near, far = optimizer.explain([{"x": 0.51}, {"x": 0.12}])
     assert abs(near.mean) < 0.05 and near.mean < far.mean
