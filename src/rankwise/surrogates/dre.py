@@ -22,20 +22,19 @@ from typing_extensions import Self
 from rankwise.errors import ModelFileError, OptionError, check_count, check_name, is_number
 from rankwise.losses import make_loss
 from rankwise.progress import training_bar
-from rankwise.surrogates.base import Posterior, Surrogate
-from rankwise.surrogates.files import check_fingerprint, read_model, write_model
+from rankwise.surrogates.base import Posterior
 from rankwise.surrogates.meta import MetaLearner, MetaTraining, Record
 from rankwise.surrogates.nets import Architecture, Buffers, DeepSet, Scorers
 from rankwise.surrogates.threads import one_thread
+from rankwise.surrogates.transfer import TransferSurrogate
 from rankwise.surrogates.tuning import Observations, Tuning, fine_tune
 from rankwise.task import Task, check_one_width
 from rankwise.types import Array
 
-_KIND = "deep ranking ensemble"
 _AT_ONCE = 1000  # configurations that are scored together: all members' activations fit a cache
 
 
-class DeepRankingEnsemble(Surrogate):
+class DeepRankingEnsemble(TransferSurrogate):
     """M neural scorers, trained to put configurations in the right order.
 
     Each scorer gives a configuration a score; what is predicted is the mean and the spread, over
@@ -68,6 +67,7 @@ class DeepRankingEnsemble(Surrogate):
     """
 
     relative = True
+    file_kind = "deep ranking ensemble"
 
     def __init__(
         self,
@@ -117,14 +117,7 @@ class DeepRankingEnsemble(Surrogate):
 
     @property
     def meta_learned(self) -> bool:
-        """Whether past tasks were learnt."""
         return self._start is not None
-
-    def with_seed(self, seed: int) -> Self:
-        """The same ensemble, meta-learned weights included, with other random numbers."""
-        twin = copy.copy(self)
-        twin.seed = seed
-        return twin
 
     def reused(self) -> Self:
         """A copy that starts from the weights of the last `fit` instead of the meta-learned ones.
@@ -235,63 +228,34 @@ class DeepRankingEnsemble(Surrogate):
 
     # ------------------------------------------------------------------ files
 
-    def save(self, path: str | Path, *, fingerprint: str = "") -> None:
-        """Write the meta-learned weights to a file.
-
-        Args:
-            path: of the file, by custom with the ending ".safetensors".
-            fingerprint: of the space (`Encoder.fingerprint`), checked by `load`.
-        """
-        if self._start is None or self._architecture is None or self.record is None:
-            raise OptionError("there is nothing to save: call meta_fit first")
-        record = {
-            "fingerprint": fingerprint,
-            "columns": self._architecture.columns,
-            "settings": self._settings(),
-            "training": asdict(self.training),
-            "record": asdict(self.record),
-        }
-        write_model(path, _KIND, {"weights": self._start}, record)
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings, "training": asdict(self.training)}
 
     @classmethod
-    def load(cls, path: str | Path, *, fingerprint: str = "", **options: Any) -> Self:
-        """The ensemble that `save` wrote.
+    def saved_settings(cls, record: Mapping[str, Any]) -> dict[str, Any]:
+        saved = super().saved_settings(record)
+        training, known = saved.get("training", {}), {f.name for f in fields(MetaTraining)}
+        return {**saved, "training": {k: v for k, v in training.items() if k in known}}
 
-        Args:
-            path: of the file.
-            fingerprint: of the space it is to be used for; it is not checked if this or the saved
-                one is "".
-            **options: of `DeepRankingEnsemble`, instead of the saved ones, as far as they do
-                not change the shape of the networks.
+    def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        assert self._start is not None and self._architecture and self.record
+        record = {"columns": self._architecture.columns, "record": asdict(self.record)}
+        return {"weights": self._start.numpy()}, record
 
-        Raises:
-            ModelFileError: there is no such file, it is damaged, or it was made for
-                another space or by another version.
-        """
-        tensors, record = read_model(path, _KIND)
-        check_fingerprint(path, record, fingerprint)
-        known = {f.name for f in fields(MetaTraining)}
-        training = {k: v for k, v in record["training"].items() if k in known}
-        settings = {**record["settings"], "training": MetaTraining(**training)}
-        ensemble = cls(**{**settings, **options})
-        architecture = ensemble._shape(record["columns"])
-        if architecture != cls(**settings)._shape(record["columns"]):
+    def restore(self, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+        self._architecture = self._shape(record["columns"])
+        self._start = torch.as_tensor(arrays["weights"])
+        saved = type(self)(**self.saved_settings(record))._shape(record["columns"])
+        if self._architecture != saved:
             raise ModelFileError(
-                f"the networks in {path} have another shape than the options say: "
-                f"{tensors['weights'].numel()} weights, not {architecture.size}"
+                "the networks in the file have another shape than the options say: "
+                f"{self._start.numel()} weights, not {self._architecture.size}"
             )
-        ensemble._architecture, ensemble._start = architecture, tensors["weights"]
-        ensemble.record = Record(
-            **{**record["record"], "losses": [tuple(row) for row in record["record"]["losses"]]}
-        )
-        return ensemble
+        known = record["record"]
+        self.record = Record(**{**known, "losses": [tuple(row) for row in known["losses"]]})
 
     # ------------------------------------------------------------------ helpers
-
-    def _settings(self) -> dict[str, Any]:
-        names = ("members", "layers", "width", "context", "loss", "weighting", "limit", "epochs")
-        more = ("pace", "rate", "random_rate", "patience", "support", "fine_tune", "seed")
-        return {name: getattr(self, name) for name in (*names, *more)}
 
     def _tuning(self, n: int) -> Tuning:
         """How n observations are learnt."""

@@ -13,13 +13,13 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.linalg import blas, lapack
 from scipy.special import logsumexp, ndtr
 from typing_extensions import Self
@@ -27,9 +27,8 @@ from typing_extensions import Self
 from rankwise.acquisition import log_h
 from rankwise.errors import ModelFileError, OptionError, check_count, check_name
 from rankwise.progress import training_bar
-from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.surrogates.base import Posterior
 from rankwise.surrogates.exact import spread_over
-from rankwise.surrogates.files import check_fingerprint, read_model, write_model
 from rankwise.surrogates.gp import GaussianProcess
 from rankwise.surrogates.lessons import learnt_models
 from rankwise.surrogates.models import (
@@ -54,6 +53,7 @@ from rankwise.surrogates.sources import (
     teaches,
 )
 from rankwise.surrogates.threads import one_thread
+from rankwise.surrogates.transfer import TransferSurrogate
 from rankwise.surrogates.votes import Ballot
 from rankwise.task import Task, check_one_width
 from rankwise.transforms import Standardize
@@ -61,8 +61,6 @@ from rankwise.types import Array
 
 PASTS: dict[str, type[Past]] = {"gp": SourcePast, "net": NetPast}
 
-_KIND = "empirical-bayes"
-_SETTINGS = ("kind", "caution", "portfolio", "leading", "seed")
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
 _ENOUGH = 100  # observations from which models are chosen; all of them count for predictions
 _STUDENTS = 60  # past studies that the prior of the models is learnt from
@@ -73,7 +71,7 @@ _FEW_SOURCES, _FEW_ROWS = 16, 64  # in a compact past
 _TINY = 1e-12
 
 
-class EmpiricalBayes(Surrogate):
+class EmpiricalBayes(TransferSurrogate):
     """A Gaussian process whose mean and covariance are those of past studies.
 
     Without past tasks it is an ordinary Gaussian process, and also if the past studies do not
@@ -87,6 +85,8 @@ class EmpiricalBayes(Surrogate):
         leading: models that are averaged over, the most probable ones.
         seed: of what is drawn while learning.
     """
+
+    file_kind = "empirical-bayes"
 
     def __init__(
         self,
@@ -114,7 +114,6 @@ class EmpiricalBayes(Surrogate):
 
     @property
     def meta_learned(self) -> bool:
-        """Whether past tasks were learnt."""
         return self.past is not None
 
     def with_seed(self, seed: int) -> Self:
@@ -265,7 +264,7 @@ class EmpiricalBayes(Surrogate):
         twin._X = np.concatenate([self._X, X])
         twin._view = self.past.view(twin._X)
         kernels = residual_kernels(twin._X, twin._X, self.past.lengthscales)
-        L = factors(self._lead, twin._view.spread, kernels)
+        L, _ = factors(self._lead, twin._view.spread, kernels)
         target = np.concatenate([self._fit.target, np.zeros((len(L), len(X)))], axis=1)
         twin._fit = Fit(self._fit.log_evidence, self._fit.v, L, target)
         twin._settle()
@@ -278,7 +277,7 @@ class EmpiricalBayes(Surrogate):
             return self._plain.predict(X, joint=joint)
         X = np.asarray(X, dtype=float)
         view, mean, half = self._moments(X)
-        variance = self._prior_variance(view) - np.square(half).sum(axis=1)
+        variance = self._prior_variance(view) - np.einsum("hnm,hnm->hm", half, half)
         mean, variance = mean / self._fit.v[:, None], np.maximum(variance, 0.0)
         variance /= np.square(self._fit.v)[:, None]
         centre = self._share @ mean
@@ -300,7 +299,7 @@ class EmpiricalBayes(Surrogate):
         view, mean, half = self._moments(np.asarray(X, dtype=float))
         if not len(self._X):
             return -view.mean
-        variance = self._prior_variance(view) - np.square(half).sum(axis=1)
+        variance = self._prior_variance(view) - np.einsum("hnm,hnm->hm", half, half)
         gain, std = self._best[:, None] - mean, np.sqrt(np.maximum(variance, _TINY))
         share = self._share / self._fit.v
         z = gain / std
@@ -378,16 +377,23 @@ class EmpiricalBayes(Surrogate):
             return view, mean, np.empty((len(lead), 0, len(X)))
         transfer = self._view.spread @ view.spread.T
         kernels = residual_kernels(self._X, X, self.past.lengthscales, self._factors)
-        cross = np.square(lead.source)[:, None, None] * transfer
-        cross += np.square(lead.residual)[:, None, None] * kernels[self._which]
-        cross += KAPPA
-        if len(X) == 1:
-            half = self._whitener @ cross
-        else:  # half the work, as the whiteners are triangular
-            pairs = zip(self._whitener, cross, strict=True)
-            half = np.stack([blas.dtrmm(1.0, w.T, c.T, side=1).T for w, c in pairs])
-        mean += np.einsum("hn,hnm->hm", self._fit.target, half)
+        half = np.empty((len(lead), *transfer.shape))
+        squares = np.square(lead.source), np.square(lead.residual)
+        for h, (source, residual) in enumerate(zip(*squares, strict=True)):  # one fits a cache
+            np.multiply(kernels[self._which[h]], residual, out=half[h])
+            if source:
+                half[h] += source * transfer
+            half[h] += KAPPA
+            # In place, as the transpose of rows is in the order of Fortran.
+            blas.dtrsm(1.0, self._fit.L[h].T, half[h].T, side=1, overwrite_b=1)
+            mean[h] += self._fit.target[h] @ half[h]
         return view, mean, half
+
+    @cached_property
+    def _whitener(self) -> Array:
+        """L^-1 (H, n, n) of the leading models."""
+        inverse = [lapack.dtrtri(L.T, lower=0)[0].T for L in self._fit.L]
+        return np.array(inverse).reshape(self._fit.L.shape)
 
     def _prior_variance(self, view: View) -> Array:
         """Variances (H, m) of the leading models before any observation."""
@@ -416,14 +422,12 @@ class EmpiricalBayes(Surrogate):
         """What predictions need of the observations, once."""
         used, self._which = np.unique(self._lead.factor, return_inverse=True)
         self._factors = tuple(used.tolist())
-        n, h = len(self._X), len(self._lead)
-        self._whitener = np.empty((h, n, n))
-        if n:
-            for k in range(h):
-                self._whitener[k] = lapack.dtrtri(self._fit.L[k].T, lower=0)[0].T
+        self.__dict__.pop("_whitener", None)
+        if len(self._X):
             # The posterior mean at an observation is K alpha - noise^2 alpha, and K alpha = L t.
-            alpha = np.einsum("hk,hkn->hn", self._fit.target, self._whitener)
-            mean = np.einsum("hnk,hk->hn", self._fit.L, self._fit.target)
+            pairs = zip(self._fit.L, self._fit.target, strict=True)
+            alpha = np.stack([lapack.dtrtrs(L.T, t, lower=0)[0] for L, t in pairs])
+            mean = (self._fit.L @ self._fit.target[:, :, None])[:, :, 0]
             mean -= np.square(self._lead.noise)[:, None] * alpha
             mean += self._lead.mean[:, None] * self._view.mean
             self._best = mean.min(axis=1)
@@ -432,49 +436,22 @@ class EmpiricalBayes(Surrogate):
 
     # ------------------------------------------------------------------ files
 
-    def save(self, path: str | Path, *, fingerprint: str = "") -> None:
-        """Write the learnt past to a file.
-
-        Args:
-            path: of the file, by custom with the ending ".safetensors".
-            fingerprint: of the space (`Encoder.fingerprint`), checked by `load`.
-        """
-        if self.past is None:
-            raise OptionError("there is nothing to save: call meta_fit first")
-        tensors, record = self.past.parts()
+    def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        assert self.past is not None
+        arrays, record = self.past.parts()
         for name in MODEL_FIELDS:
-            tensors[f"models.{name}"] = getattr(self.models, name)
-        settings = {name: getattr(self, name) for name in _SETTINGS}
+            arrays[f"models.{name}"] = getattr(self.models, name)
         exam = self.exam if math.isfinite(self.exam) else None  # JSON has no infinity
-        record = {**record, "fingerprint": fingerprint, "settings": settings, "exam": exam}
-        write_model(
-            path, _KIND, {k: torch.as_tensor(np.asarray(v)) for k, v in tensors.items()}, record
-        )
+        return arrays, {**record, "exam": exam}
 
-    @classmethod
-    def load(cls, path: str | Path, *, fingerprint: str = "", **options: Any) -> Self:
-        """The surrogate that `save` wrote.
-
-        Args:
-            path: of the file.
-            fingerprint: of the space it is to be used for; it is not checked if this or the saved
-                one is "".
-            **options: instead of the saved ones.
-
-        Raises:
-            ModelFileError: there is no such file, it is damaged, or it was made for another
-                space or by another version.
-        """
-        read, record = read_model(path, _KIND)
-        check_fingerprint(path, record, fingerprint)
-        tensors = {name: tensor.numpy() for name, tensor in read.items()}
-        surrogate = cls(**{**record["settings"], **options})
-        if surrogate.kind != record["settings"]["kind"]:
-            raise ModelFileError(f"{path} holds a past of another kind than {surrogate.kind!r}")
-        surrogate.exam = math.inf if record["exam"] is None else record["exam"]
-        surrogate.past = PASTS[surrogate.kind].from_parts(tensors, record)
-        surrogate.models = Models(*(tensors[f"models.{name}"] for name in MODEL_FIELDS))
-        return surrogate
+    def restore(self, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+        if self.kind != record["settings"]["kind"]:
+            raise ModelFileError(
+                f"the file holds a past of kind {record['settings']['kind']!r}, not {self.kind!r}"
+            )
+        self.exam = math.inf if record["exam"] is None else record["exam"]
+        self.past = PASTS[self.kind].from_parts(arrays, record)
+        self.models = Models(*(arrays[f"models.{name}"] for name in MODEL_FIELDS))
 
 
 def _known(previous: str | Path | None) -> Past | None:

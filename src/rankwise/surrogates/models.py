@@ -31,6 +31,7 @@ SOURCE_WEIGHTS = (0.0, 0.5, 1.0)
 RESIDUAL_WEIGHTS = (0.2, 0.5, 1.0)
 FACTORS = (0.5, 1.0, 2.0)
 NOISES = (0.05, 0.2)  # standard deviations
+_LARGE = 1e12  # above the squared length of any whitened vector
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,8 @@ def fit_models(models: Models, mean: Array, spread: Array, kernels: Array, y: Ar
         y: standardised losses (n,).
     """
     n = len(y)
-    L = factors(models, spread, kernels)
-    both = np.asfortranarray(np.stack([y, mean], axis=1))
-    whitened = np.stack([lapack.dtrtrs(factor.T, both, lower=0, trans=1)[0] for factor in L])
-    wy, wm = whitened[..., 0], whitened[..., 1] * models.mean[:, None]
+    L, whitened = factors(models, spread, kernels, np.stack([y, mean]))
+    wy, wm = whitened[:, 0], whitened[:, 1] * models.mean[:, None]
     S, T, D = (wy * wy).sum(axis=1) + 1.0, (wy * wm).sum(axis=1), (wm * wm).sum(axis=1)
     v = (T + np.sqrt(T * T + 4.0 * S * (n + 1))) / (2.0 * S)
     log_det = np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
@@ -155,25 +154,34 @@ def fit_models(models: Models, mean: Array, spread: Array, kernels: Array, y: Ar
     return Fit(evidence, v, L, v[:, None] * wy - wm)
 
 
-def factors(models: Models, spread: Array, kernels: Array) -> Array:
-    """Cholesky factors (H, n, n) of the covariances of n observations.
+def factors(
+    models: Models, spread: Array, kernels: Array, rows: Array | None = None
+) -> tuple[Array, Array]:
+    """Cholesky factors L (H, n, n) of the covariances of n observations, and L^-1 rows (H, k, n).
 
     Args:
         models: H of them.
         spread: of the sources at the observations (n, r).
         kernels: residual kernels there (F, n, n).
+        rows: vectors (k, n) that are whitened along with them; by default none.
     """
-    n = len(spread)
-    K = (
-        np.square(models.source)[:, None, None] * (spread @ spread.T)
-        + np.square(models.residual)[:, None, None] * kernels[models.factor]
-        + KAPPA
-    )
+    n, rows = len(spread), np.empty((0, len(spread))) if rows is None else rows
+    # The factor of [[K, r'], [r, c]] has L^-1 r as its last rows, whatever c is: one call for all.
+    end = n + len(rows)
+    bordered = np.zeros((len(models), end, end))
+    K = bordered[:, :n, :n]
+    np.multiply(np.square(models.residual)[:, None, None], kernels[models.factor], out=K)
+    K += np.square(models.source)[:, None, None] * (spread @ spread.T)
+    K += KAPPA
     K[:, np.arange(n), np.arange(n)] += np.square(models.noise)[:, None]
+    bordered[:, n:, :n] = rows
+    bordered[:, np.arange(n, end), np.arange(n, end)] = _LARGE
     try:
-        return np.asarray(np.linalg.cholesky(K))
+        whole = np.asarray(np.linalg.cholesky(bordered))
     except np.linalg.LinAlgError:  # rounding; each gets the jitter that it needs
-        return np.stack([cholesky(k) for k in K])
+        L = np.stack([cholesky(k) for k in K])
+        return L, np.stack([lapack.dtrtrs(f, rows.T, lower=1)[0].T for f in L])
+    return whole[:, :n, :n], whole[:, n:, :n]
 
 
 def weights(models: Models, log_evidence: Array) -> Array:
