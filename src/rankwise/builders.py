@@ -1,0 +1,340 @@
+"""Builders: from a space, past tasks and options to the strategy of a method.
+
+The keyword arguments of a builder are the options of its methods (`methods.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwise.errors import OptionError, check_count, check_name
+from rankwise.task import TaskSet
+
+if TYPE_CHECKING:
+    from rankwise.acquisition import Acquisition
+    from rankwise.proposal import Maximizer
+    from rankwise.space import Encoder, Layout
+    from rankwise.strategy import Learner, Strategy
+    from rankwise.surrogates.base import Surrogate
+    from rankwise.surrogates.dre import DeepRankingEnsemble
+
+_MANY = 3000  # past studies, above which one network for all is learnt faster: docs/benchmarks.md
+
+
+def random_search(encoder: Encoder) -> Strategy:
+    """Uniformly random configurations."""
+    from rankwise.strategy import RandomStrategy
+
+    return RandomStrategy(encoder, design=None)
+
+
+def grid_search(encoder: Encoder, *, levels: int | None = None) -> Strategy:
+    """Ever finer grids, or one of given levels."""
+    from rankwise.strategy import GridStrategy
+
+    return GridStrategy(encoder, None, None if levels is None else check_count("levels", levels))
+
+
+def gaussian_process(
+    encoder: Encoder,
+    *,
+    acquisition: str | Acquisition = "ei",
+    transform: str = "standardize",
+    noise_floor: float = 1e-6,
+    liar: str = "min",
+) -> Strategy:
+    """A Gaussian process and what it expects to improve."""
+    from rankwise.transforms import TRANSFORMS
+
+    check_name("transform", transform, TRANSFORMS)
+    if not (isinstance(noise_floor, float) and noise_floor > 0):
+        raise OptionError(f"noise_floor must be a positive number, not {noise_floor!r}")
+    surrogate = partial(_make_gp, transform, noise_floor)
+    return _assembled(encoder, surrogate, acquisition, liar)
+
+
+def random_forest(
+    encoder: Encoder,
+    *,
+    acquisition: str | Acquisition = "lcb",
+    trees: int = 100,
+    min_leaf: int = 1,
+    liar: str = "min",
+) -> Strategy:
+    """A forest and its lower confidence bound."""
+    counts = check_count("trees", trees), check_count("min_leaf", min_leaf)
+    surrogate = partial(_make_forest, encoder.layout, *counts)
+    return _assembled(encoder, surrogate, acquisition, liar)
+
+
+def model_based(
+    encoder: Encoder, *, acquisition: str | Acquisition | None = None, liar: str = "min"
+) -> Strategy:
+    """Kriging on mostly numeric spaces without conditions, a forest on others."""
+    if _suits_kriging(encoder):
+        return gaussian_process(encoder, acquisition=acquisition or "ei", liar=liar)
+    return random_forest(encoder, acquisition=acquisition or "lcb", liar=liar)
+
+
+def _suits_kriging(encoder: Encoder) -> bool:
+    """Whether nothing is ever inactive and at least half of the tuned hyperparameters are numbers.
+
+    On such spaces a few one-hot columns do a Gaussian process no harm, and a forest's steps do:
+    see docs/benchmarks.md.
+    """
+    return not encoder.conditional and 2 * encoder.n_numbers >= encoder.n_tuned
+
+
+def ranking_ensemble(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    model: str | Path | None = None,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "min",
+    checkpoint: str | Path | None = None,
+    progress: bool | None = None,
+    learning_seed: int = 0,
+    **settings: Any,
+) -> Strategy:
+    """Deep Ranking Ensembles, taught by past tasks or from a file."""
+    from rankwise.surrogates.dre import DeepRankingEnsemble
+
+    _check_either(model, past)
+    if model is not None:
+        ensemble = DeepRankingEnsemble.load(model, fingerprint=encoder.fingerprint, **settings)
+    else:
+        ensemble = DeepRankingEnsemble(seed=learning_seed, **settings)
+        ensemble.meta_fit(past.tasks, past.validation, checkpoint=checkpoint, progress=progress)
+    return _ranked(encoder, ensemble, acquisition, liar)
+
+
+def learned(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    surrogate: str,
+    model: str | Path | None = None,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "min",
+    progress: bool | None = None,
+    learning_seed: int = 0,
+    **settings: Any,
+) -> Strategy:
+    """A surrogate that learns past tasks; a Gaussian process if they teach nothing.
+
+    Args:
+        encoder: of the space.
+        past: tasks.
+        surrogate: the name of a `TransferSurrogate` in `rankwise.surrogates`.
+        model: a file of what was learnt, instead of past tasks.
+        acquisition: its name.
+        liar: what the model is told about pending configurations.
+        progress: show a bar while learning.
+        learning_seed: of what is drawn then.
+        **settings: of the surrogate.
+    """
+    from rankwise import surrogates
+
+    kind = getattr(surrogates, surrogate)
+    _check_either(model, past)
+    if model is not None:
+        learnt = kind.load(model, fingerprint=encoder.fingerprint, **settings)
+    else:
+        learnt = kind(seed=learning_seed, **settings)
+        learnt.meta_fit(past.tasks, past.validation, progress=progress)
+    if not learnt.meta_learned:
+        return gaussian_process(encoder, acquisition=acquisition, liar=liar)
+    return _assembled(
+        encoder,
+        learnt.with_seed,
+        acquisition,
+        liar,
+        informed=True,
+        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+        learner=learnt,
+    )
+
+
+def untaught_ranking_ensemble(
+    encoder: Encoder,
+    *,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "min",
+    **settings: Any,
+) -> Strategy:
+    """Deep Ranking Ensembles from random weights."""
+    from rankwise.surrogates.dre import DeepRankingEnsemble
+
+    return _ranked(encoder, DeepRankingEnsemble(**settings), acquisition, liar)
+
+
+def empirical_bayes(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    kind: str,
+    model: str | Path | None = None,
+    previous: str | Path | None = None,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "believer",
+    progress: bool | None = None,
+    learning_seed: int = 0,
+    **settings: Any,
+) -> Strategy:
+    """A Gaussian process whose prior are past tasks; an ordinary one without them."""
+    from rankwise.surrogates.eb import EmpiricalBayes
+
+    _check_either(model, past)
+    if model is not None:
+        learnt = EmpiricalBayes.load(model, fingerprint=encoder.fingerprint, **settings)
+    else:
+        learnt = EmpiricalBayes(kind=kind, seed=learning_seed, **settings)
+        learnt.meta_fit(past.tasks, past.validation, previous=previous, progress=progress)
+    if not learnt.meta_learned:
+        return gaussian_process(encoder, acquisition=acquisition, liar=liar)
+    from rankwise.proposal import FocusSearch, LocalSearch, Maximizer
+
+    # Where there is a gradient, points to climb from are enough.
+    climbs = encoder.n_numbers == encoder.n_columns
+    focus = FocusSearch(400, 1, 1) if climbs else FocusSearch(200, 4, 1)
+    maximizer = Maximizer(focus, LocalSearch(4, 16, 0 if climbs else 6))
+    exact = learnt.with_seed
+    compact = exact if encoder.points is not None else learnt.compact().with_seed
+    return _assembled(
+        encoder,
+        compact,
+        acquisition,
+        liar,
+        informed=True,
+        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+        learner=learnt,
+        make_pool_surrogate=exact,
+        maximizer=maximizer,
+    )
+
+
+def automatic(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    model: str | Path | None = None,
+    previous: str | Path | None = None,
+    acquisition: str | Acquisition | None = None,
+    liar: str | None = None,
+    progress: bool | None = None,
+    learning_seed: int = 0,
+) -> Strategy:
+    """By what is known: `mbo` without a useful past, else `eb-gp`, or `eb-net` for a large one."""
+    useful = _useful(past)
+    if model is not None or useful:
+        strategy = empirical_bayes(
+            encoder,
+            past,
+            kind="net" if useful > _MANY else "gp",
+            model=model,
+            previous=previous,
+            acquisition=acquisition or "ei",
+            liar=liar or "believer",
+            progress=progress,
+            learning_seed=learning_seed,
+        )
+        if getattr(strategy, "learner", None) is not None:
+            return strategy
+    return model_based(encoder, acquisition=acquisition, liar=liar or "min")
+
+
+def _check_either(model: str | Path | None, past: TaskSet) -> None:
+    if model is not None and len(past):
+        raise OptionError("give past tasks to learn from or a model that has learnt, not both")
+
+
+def _useful(past: TaskSet) -> int:
+    """How many past tasks have an order to learn."""
+    from rankwise.surrogates.sources import teaches
+
+    return sum(teaches(task) for task in (*past.tasks, *past.validation))
+
+
+def default_first(encoder: Encoder) -> Strategy:
+    """The space's default configuration, then random ones."""
+    from rankwise.baselines import DefaultStrategy
+
+    return DefaultStrategy(encoder, design=None)
+
+
+def portfolio(encoder: Encoder, past: TaskSet, *, length: int = 50) -> Strategy:
+    """Past configurations that are good together, in turn."""
+    from rankwise.baselines import PortfolioStrategy, greedy_portfolio
+
+    rows = greedy_portfolio((*past.tasks, *past.validation), check_count("length", length))
+    return PortfolioStrategy(encoder, None, rows)
+
+
+def optuna_sampler(encoder: Encoder, sampler: str) -> Strategy:
+    """One of Optuna's samplers."""
+    from rankwise.peers import OptunaStrategy
+
+    return OptunaStrategy(encoder, None, sampler)
+
+
+def _ranked(
+    encoder: Encoder, ensemble: DeepRankingEnsemble, acquisition: str | Acquisition, liar: str
+) -> Strategy:
+    return _assembled(
+        encoder,
+        ensemble.with_seed,
+        acquisition,
+        liar,
+        informed=ensemble.meta_learned,
+        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+        learner=ensemble if ensemble.meta_learned else None,
+    )
+
+
+def _assembled(
+    encoder: Encoder,
+    make_surrogate: Callable[[int], Surrogate],
+    acquisition: str | Acquisition,
+    liar: str,
+    *,
+    informed: bool = False,
+    make_cost_surrogate: Callable[[int], Surrogate] | None = None,
+    learner: Learner | None = None,
+    make_pool_surrogate: Callable[[int], Surrogate] | None = None,
+    maximizer: Maximizer | None = None,
+) -> Strategy:
+    from rankwise.acquisition import make_acquisition
+    from rankwise.design import Design
+    from rankwise.proposal import Maximizer
+    from rankwise.strategy import ModelStrategy
+
+    # 4d leaves too little of a budget of 60: docs/benchmarks.md. Who knows needs none.
+    design = None if informed else Design("lhs", "2d")
+    return ModelStrategy(
+        encoder,
+        design,
+        make_surrogate,
+        make_acquisition(acquisition),
+        maximizer or Maximizer(),
+        liar=liar,
+        informed=informed,
+        make_cost_surrogate=make_cost_surrogate,
+        learner=learner,
+        make_pool_surrogate=make_pool_surrogate,
+    )
+
+
+def _make_gp(transform: str, noise_floor: float, seed: int) -> Surrogate:
+    from rankwise.surrogates.gp import GaussianProcess
+
+    return GaussianProcess(transform=transform, noise_floor=noise_floor)
+
+
+def _make_forest(layout: Layout, trees: int, min_leaf: int, seed: int) -> Surrogate:
+    from rankwise.surrogates.forest import RandomForest
+
+    return RandomForest(layout, trees=trees, min_leaf=min_leaf, seed=seed)
