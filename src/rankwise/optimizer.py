@@ -64,6 +64,8 @@ class Optimizer:
             such as "lhs", "sobol-2d" or "random-10", a size, or a list of configurations.
         tasks: past tasks of the same space, for a method that learns from them.
         seed: of all randomness; None draws one (see `seed`).
+        context: what is known about the data set of the study: numbers by name, such as
+            `rankwise.context.meta_features` gives. Methods that compare data sets use it.
         **options: of the method.
 
     Example:
@@ -81,8 +83,10 @@ class Optimizer:
         design: Design | str | int | Sequence[Mapping[str, Any]] | None = None,
         tasks: TaskSet | Sequence[Task] = (),
         seed: int | None = None,
+        context: Mapping[str, float] | None = None,
         **options: Any,
     ) -> None:
+        self.context = dict(context or {})
         self.encoder = space if isinstance(space, Encoder) else Encoder(space)
         self.method = method
         seed = check_seed(seed)
@@ -274,6 +278,7 @@ class Optimizer:
             [t.value for t in trials],
             [t.cost for t in trials],
             [t.status for t in trials],
+            context=self.context,
         )
 
     def _matrix(self, numbers: list[int]) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ class Task:
         cost: seconds (n,) that each evaluation took; NaN where unknown.
         status: what became of each evaluation, one of `STATUSES`.
         name: of the task.
+        context: what is known about its data set: numbers by name, such as meta-features.
     """
 
     X: Array
@@ -47,6 +48,7 @@ class Task:
     cost: Array
     status: tuple[str, ...]
     name: str = ""
+    context: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -56,6 +58,7 @@ class Task:
         cost: Array | Sequence[float] | None = None,
         status: Sequence[str] | None = None,
         name: str = "",
+        context: Mapping[str, float] | None = None,
     ) -> Task:
         """A checked task; losses that are not finite become `INVALID` if no status says more."""
         X = np.atleast_2d(np.asarray(X, dtype=float))
@@ -72,7 +75,8 @@ class Task:
             if len(values) != len(y):
                 raise ValueError(f"{what} has {len(values)} entries and y has {len(y)}")
         usable = finite & np.array([s == OK for s in status], dtype=bool)
-        return cls(X, np.where(usable, y, np.nan), seconds, tuple(status), name)
+        known = dict(context or {})
+        return cls(X, np.where(usable, y, np.nan), seconds, tuple(status), name, known)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -99,6 +103,7 @@ class Task:
             np.concatenate([self.cost, np.full(m, np.nan)]),
             self.status + (OK,) * m,
             self.name,
+            self.context,
         )
 
 
@@ -171,6 +176,8 @@ class TaskSet:
             for task in part:
                 digest.update(len(task).to_bytes(8, "big"))
                 digest.update(task.X.tobytes() + task.losses.tobytes())
+                if task.context:
+                    digest.update(repr(sorted(task.context.items())).encode())
         return digest.hexdigest()
 
 
