@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import re
+import sys
 from pathlib import Path
 
-import optuna
 import pytest
 
 import rankwise
 
 ROOT = Path(__file__).parent.parent
-BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+sys.path.insert(0, str(ROOT / "docs"))
+import execute  # noqa: E402
 
 
 @pytest.mark.parametrize("module", ["loop", "optimizer", "shorthand", "sampler", "bench.handler"])
@@ -23,98 +23,77 @@ def test_examples_in_docstrings(module):
     assert result.failed == 0
 
 
-def test_the_readmes_examples(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    for block in blocks:
-        exec(block, {})
-    assert len(blocks) == 2
-    assert "'x'" in capsys.readouterr().out
+def test_the_readmes_examples(tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    _, shown = execute.run(text, "README.md", tmp_path)
+    assert "'x'" in shown
     assert (tmp_path / "progress.html").exists()
 
 
-def test_the_tutorial_from_top_to_bottom(tmp_path, monkeypatch, capsys):
-    """The blocks share one namespace, as a reader's session would."""
-    monkeypatch.chdir(tmp_path)
-    session: dict = {}
-    blocks = BLOCK.findall((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
-    for block in blocks:
-        if "n_jobs" in block:  # the one on limits: shorter, and in this process
-            session["accuracy"] = lambda c: 1 - session["error"](c)
-            block = re.sub(r"n_jobs=2.*\n|timeout=30.*\n", "\n", block)
-            block = block.replace("trials=100", "trials=12")
-        exec(block.replace("trials=50", "trials=8"), session)
-    assert len(blocks) >= 5
+def run(page: str, folder: Path) -> tuple[dict, str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return execute.run(text, page, folder)
+
+
+PAGES = sorted(
+    path.name for path in (ROOT / "docs").glob("*.md") if execute.blocks(path.read_text("utf-8"))
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page(page, tmp_path):
+    session, shown = run(page, tmp_path)
+    CLAIMS.get(page, lambda *_: None)(session, shown, tmp_path)
+
+
+def minimize_page(session, shown, folder):
     assert isinstance(session["result"], rankwise.Result)
-    assert (tmp_path / "runs.db").exists()
+    assert (folder / "runs.db").exists()
 
 
-def test_the_page_on_past_studies(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    for k in range(3):
-        sampler = optuna.samplers.RandomSampler(seed=k)
-        name = f"xgb-{k}"
-        past = optuna.create_study(
-            storage="sqlite:///studies.db", study_name=name, sampler=sampler
-        )
-        past.optimize(lambda trial: trial.suggest_float("eta", 0, 1), n_trials=4)
-    session: dict = {}
-    blocks = BLOCK.findall((ROOT / "docs" / "past-studies.md").read_text(encoding="utf-8"))
-    for block in blocks:
-        exec(block, session)
-    assert len(blocks) == 3
-    assert len(session["archive"].studies) == 3 and "eta" in capsys.readouterr().out
+def past_studies_page(session, shown, folder):
+    assert len(session["archive"].studies) == 3 and "eta" in shown
     assert rankwise.archive.read_context(session["study"])["rows"] == 48_000
 
 
-def test_the_page_on_comparing_methods(capsys):
-    [block] = BLOCK.findall((ROOT / "docs" / "bench.md").read_text(encoding="utf-8"))
-    exec(block, {})
-    assert capsys.readouterr().out.startswith("[0.")
+def methods_page(session, shown, folder):
+    assert "'kind': 'a'" in shown and "Did you mean 'mbo'?" in shown
 
 
-def test_the_page_on_spaces(capsys):
-    blocks = BLOCK.findall((ROOT / "docs" / "spaces.md").read_text(encoding="utf-8"))
-    session = {"rankwise": rankwise}
-    for block in blocks:
-        exec(block, session)
-    assert session["encoder"].activity
+def prior_page(session, shown, folder):
+    assert session["result"].best_value < 1.0 and session["optimizer"].trust > 0.5
+    assert "best_value" in shown
 
 
-def test_the_page_on_methods(capsys):
-    session: dict = {}
-    for block in BLOCK.findall((ROOT / "docs" / "methods.md").read_text(encoding="utf-8")):
-        exec(block, session)
-    shown = capsys.readouterr().out
-    assert "'kind': 'a'" in shown
-    assert "Did you mean 'mbo'?" in shown
+def ranking_page(session, shown, folder):
+    assert (folder / "bowls.safetensors").exists() and session["result"].best_value < 5.0
+
+
+def estimators_page(session, shown, folder):
+    assert "'svc__gamma': 'scale'" in shown and "1:model__C" in shown
+    assert shown.endswith("random-forest|svc\n")
+
+
+CLAIMS = {
+    "minimize.md": minimize_page,
+    "past-studies.md": past_studies_page,
+    "methods.md": methods_page,
+    "prior.md": prior_page,
+    "ranking.md": ranking_page,
+    "estimators.md": estimators_page,
+    "spaces.md": lambda session, *_: session["encoder"].activity,
+}
+
+
+def test_an_error_on_a_page_is_told_with_its_line(tmp_path):
+    text = "# A page\n\n```python\nx = 1\n```\n\n```python\ny = x / 0\n```\n"
+    with pytest.raises(ZeroDivisionError) as caught:
+        execute.run(text, "a.md", tmp_path)
+    last = caught.traceback[-1]
+    assert (str(last.path), last.lineno + 1) == ("a.md", 8)
 
 
 def test_every_method_is_in_the_table_of_methods():
     text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     for name in rankwise.methods.available():
         assert f"| `{name}` |" in text
-
-
-def test_the_page_on_the_prior(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    session: dict = {}
-    blocks = BLOCK.findall((ROOT / "docs" / "prior.md").read_text(encoding="utf-8"))
-    for block in blocks:
-        exec(block, session)
-    assert len(blocks) == 1
-    assert session["result"].best_value < 1.0
-    assert session["optimizer"].trust > 0.5
-    assert "best_value" in capsys.readouterr().out
-
-
-def test_the_page_on_ranking(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    session: dict = {}
-    blocks = BLOCK.findall((ROOT / "docs" / "ranking.md").read_text(encoding="utf-8"))
-    for block in blocks:
-        exec(block, session)
-    assert len(blocks) == 2
-    assert (tmp_path / "bowls.safetensors").exists()
-    assert session["result"].best_value < 5.0

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
         acquisition,
         archive,
         bench,
+        context,
         design,
         errors,
+        learners,
         losses,
         methods,
         proposal,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from rankwise.optimizer import Optimizer, Trial
     from rankwise.result import Result
     from rankwise.sampler import RankwiseSampler
+    from rankwise.search import RankwiseSearchCV
     from rankwise.shorthand import make_space
     from rankwise.space import Encoder
     from rankwise.task import Task, TaskSet
@@ -37,6 +40,7 @@ __all__ = [
     "Encoder",
     "Optimizer",
     "RankwiseSampler",
+    "RankwiseSearchCV",
     "Result",
     "Task",
     "TaskSet",
@@ -44,8 +48,10 @@ __all__ = [
     "acquisition",
     "archive",
     "bench",
+    "context",
     "design",
     "errors",
+    "learners",
     "losses",
     "make_space",
     "methods",
@@ -61,6 +67,7 @@ __getattr__ = lazy_names(
         "Encoder": "space",
         "Optimizer": "optimizer",
         "RankwiseSampler": "sampler",
+        "RankwiseSearchCV": "search",
         "Result": "result",
         "Task": "task",
         "TaskSet": "task",
@@ -68,8 +75,10 @@ __getattr__ = lazy_names(
         "acquisition": "acquisition",
         "archive": "archive",
         "bench": "bench",
+        "context": "context",
         "design": "design",
         "errors": "errors",
+        "learners": "learners",
         "losses": "losses",
         "make_space": "shorthand",
         "methods": "methods",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from rankwise.optimizer import PENDING, Trial
 from rankwise.parameters import Choice, Number, Parameter, stable_name
 from rankwise.space import Encoder
 from rankwise.task import FAILED, INVALID, OK
+from rankwise.types import Configuration
 
 _PREFIX = "rankwise:"
 _PRIMITIVE = (bool, int, float, str, type(None))
@@ -66,16 +68,15 @@ class StudyLog:
         self._encoder = encoder
         self._backlog: dict[int, Trial] = {}
         self._open: dict[int, optuna.Trial] = {}
+        self._facts: dict[int, dict[str, Any]] = {}
+        self._written: dict[int, dict[str, Any]] = {}
+        self._reported: dict[int, dict[int, float]] = {}
+        self._pruned: set[int] = set()
         self.size = 0  # the number of trials in the study, ours or not
         self._sign = 1.0 if direction == "minimize" else -1.0
         self._warned = False
         with quiet_optuna(), storage_errors(storage, "open"):
-            self.study = optuna.create_study(
-                storage=storage,
-                study_name=name,
-                direction=optuna.study.StudyDirection[direction.upper()],
-                load_if_exists=True,
-            )
+            self.study = _open_study(storage, name, direction)
         with storage_errors(storage, "read"):
             stored = self.study.get_trials(deepcopy=False)
             attributes = self.study.user_attrs
@@ -111,6 +112,22 @@ class StudyLog:
         with storage_errors(self.study._storage, "write"):
             self.study.set_user_attr(_key(key), value)
 
+    def describe(self, number: int, facts: Mapping[str, Any]) -> None:
+        """Facts about a trial, which are written with it when it ends."""
+        self._facts.setdefault(number, {}).update({_key(k): v for k, v in facts.items()})
+
+    def report(self, number: int, values: Mapping[int, float], *, pruned: bool) -> None:
+        """What a trial reached on the way, which is written with it when it ends.
+
+        Args:
+            number: of the trial.
+            values: by step, in the study's own direction.
+            pruned: it was stopped early; the last of these values is its value.
+        """
+        self._reported[number] = dict(values)
+        if pruned:
+            self._pruned.add(number)
+
     def start(self, trial: Trial) -> None:
         """Record that a trial's evaluation begins."""
         if trial.number in self._open:
@@ -120,6 +137,7 @@ class StudyLog:
             return  # an earlier one could not be written: numbers must stay Optuna's numbers
         with self._kept_on_failure():
             self.study.add_trial(self._frozen(trial))
+            self._written[trial.number] = self._attributes(trial)
             self.size += 1
             running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
             [added] = [t for t in running if t.number == trial.number]
@@ -147,9 +165,15 @@ class StudyLog:
             self.study.add_trial(self._frozen(trial))
             self.size += 1
             return
-        for key, value in _attributes(trial).items():
-            running.set_user_attr(key, value)
-        if trial.status == OK:
+        written = self._written.get(trial.number, {})
+        for key, value in self._attributes(trial).items():
+            if key not in written or written[key] != value:
+                running.set_user_attr(key, value)
+        for step, reported in self._reported.get(trial.number, {}).items():
+            running.report(reported, step)
+        if trial.number in self._pruned:
+            self.study.tell(running, state=TrialState.PRUNED)
+        elif trial.status == OK:
             self.study.tell(running, self._sign * trial.value)
         else:
             self.study.tell(running, state=TrialState.FAIL)
@@ -175,28 +199,38 @@ class StudyLog:
     def _frozen(self, trial: Trial) -> FrozenTrial:
         states = {PENDING: TrialState.RUNNING, OK: TrialState.COMPLETE}
         state = states.get(trial.status, TrialState.FAIL)
+        reported = self._reported.get(trial.number, {})
+        value = self._sign * trial.value if trial.status == OK else None
+        if trial.number in self._pruned:
+            state, value = TrialState.PRUNED, reported[max(reported)]
         params = {
             name: _to_optuna(self._parameters[name], value)
             for name, value in trial.configuration.items()
         }
         frozen = optuna.trial.create_trial(
             state=state,
-            value=self._sign * trial.value if trial.status == OK else None,
+            value=value,
             params=params,
             distributions={name: self._distributions[name] for name in params},
-            user_attrs=_attributes(trial),
+            user_attrs=self._attributes(trial),
+            intermediate_values=reported,
         )
         if trial.status != PENDING and math.isfinite(trial.cost):
             frozen.datetime_start = datetime.now() - timedelta(seconds=trial.cost)
         return frozen
 
+    def _attributes(self, trial: Trial) -> dict[str, Any]:
+        values = {"proposal_seconds": trial.proposal_seconds, "seconds": trial.cost}
+        kept: dict[str, Any] = {_key(k): v for k, v in values.items() if math.isfinite(v)}
+        if trial.status not in (OK, PENDING):
+            kept[_key("status")] = trial.status
+            kept[_key("error")] = trial.error
+        return {**kept, **self._facts.get(trial.number, {})}
+
     def _restore(self, stored: FrozenTrial) -> Trial:
         attributes = stored.user_attrs
         try:
-            configuration = {
-                name: _from_optuna(self._parameters[name], value)
-                for name, value in stored.params.items()
-            }
+            configuration = configuration_of(self._encoder, stored.params)
             [configuration] = self._encoder.decode(self._encoder.encode([configuration]))
         except (KeyError, ConfigurationError) as error:
             raise StudyMismatchError(
@@ -238,6 +272,27 @@ class StudyLog:
             )
 
 
+def _open_study(storage: Any, name: str | None, direction: str) -> optuna.Study:
+    """The study of a name, which is made if it is not there.
+
+    Processes that open a new SQLite file at once all make its tables, and all but one fail: they
+    try again.
+    """
+    pauses = [0.1, 0.2, 0.4, 0.8] if str(storage).startswith("sqlite") else []
+    while True:
+        try:
+            return optuna.create_study(
+                storage=storage,
+                study_name=name,
+                direction=optuna.study.StudyDirection[direction.upper()],
+                load_if_exists=True,
+            )
+        except Exception:
+            if not pauses:
+                raise
+            time.sleep(pauses.pop(0))
+
+
 def _has_configuration(trial: FrozenTrial) -> bool:
     return bool(trial.params) or trial.state not in (TrialState.WAITING, TrialState.FAIL)
 
@@ -252,15 +307,6 @@ def _difference(stored: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
         *(f"{name!r} changed" for name in now if name in before and now[name] != before[name]),
     ]
     return ", ".join(parts) or "its conditions or forbidden clauses changed"
-
-
-def _attributes(trial: Trial) -> dict[str, Any]:
-    values: dict[str, Any] = {"proposal_seconds": trial.proposal_seconds, "seconds": trial.cost}
-    kept = {_key(k): v for k, v in values.items() if math.isfinite(v)}
-    if trial.status not in (OK, PENDING):
-        kept[_key("status")] = trial.status
-        kept[_key("error")] = trial.error
-    return kept
 
 
 def distribution(parameter: Parameter) -> BaseDistribution:
@@ -283,6 +329,16 @@ def _to_optuna(parameter: Parameter, value: Any) -> Any:
     if isinstance(parameter, Choice) and not isinstance(value, _PRIMITIVE):
         return stable_name(value)
     return value
+
+
+def configuration_of(encoder: Encoder, params: Mapping[str, Any]) -> Configuration:
+    """What a stored trial's parameters are in the space itself.
+
+    Raises:
+        KeyError: the space has no such hyperparameter.
+    """
+    parameters = {p.name: p for p in encoder.parameters}
+    return {name: _from_optuna(parameters[name], value) for name, value in params.items()}
 
 
 def _from_optuna(parameter: Parameter, value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""What `rankwise.RankwiseSearchCV` is made of."""

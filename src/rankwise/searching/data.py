@@ -1,0 +1,98 @@
+"""What a search knows about its data set before it fits anything."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier, is_regressor
+from sklearn.utils.validation import _num_samples
+
+from rankwise.context.metafeatures import data_digest, meta_features
+from rankwise.errors import RunWarning
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set and how it is split.
+
+    Attributes:
+        X: of n rows, as scikit-learn takes it.
+        y: the target (n,) or (n, m), or None.
+        estimator: that is fitted to it.
+        split_params: what the splitter wants to know, such as groups.
+    """
+
+    X: Any
+    y: Any
+    estimator: Any
+    split_params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(_num_samples(self.X))
+
+    @cached_property
+    def labels(self) -> Any:
+        """The class (n,) of each row as a number; None unless there is one class per row."""
+        if not is_classifier(self.estimator) or self.y is None or hasattr(self.y, "toarray"):
+            return None
+        import pandas as pd
+
+        y = np.asarray(self.y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        return pd.factorize(y)[0] if y.ndim == 1 and len(y) else None
+
+    @property
+    def classes(self) -> int | None:
+        """The number of classes."""
+        return None if self.labels is None else int(self.labels.max()) + 1
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the values; "data" for what cannot be digested."""
+        try:
+            return data_digest(self.X, self.y)
+        except Exception:  # whatever is wrong with it, scikit-learn will say it better
+            return "data"
+
+    def features(self) -> dict[str, float]:
+        """Meta-features; none, with a warning, if they cannot be computed."""
+        try:
+            return meta_features(self.X, self.y, classification=is_classifier(self.estimator))
+        except Exception as error:
+            warnings.warn(
+                f"the meta-features of the data set cannot be computed ({error}); the search "
+                "goes on without them",
+                RunWarning,
+                stacklevel=2,
+            )
+            return {}
+
+    def facts(self, scoring: Any, n_splits: int) -> dict[str, Any]:
+        """What is written down about a search."""
+        shape: tuple[int, ...] = getattr(self.X, "shape", ())
+        return {
+            "scoring": self._scoring(scoring),
+            "n_splits": n_splits,
+            "n_rows": self.n_rows,
+            "n_columns": int(shape[1]) if len(shape) > 1 else None,
+            "classes": self.classes,
+            "data": self.digest,
+        }
+
+    def _scoring(self, scoring: Any) -> str:
+        if scoring is None:  # the estimator's own score, which has a name for these
+            kinds = {"accuracy": is_classifier, "r2": is_regressor}
+            return next((name for name, test in kinds.items() if test(self.estimator)), "score")
+        if isinstance(scoring, str):
+            return scoring
+        if callable(scoring):
+            return str(getattr(scoring, "__name__", type(scoring).__name__))
+        return ", ".join(scoring)

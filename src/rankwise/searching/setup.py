@@ -1,0 +1,103 @@
+"""From the arguments of a search to its loop: the space, the study, the past, the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import joblib
+import numpy as np
+
+from rankwise import methods
+from rankwise.archive.context import attach_context
+from rankwise.learners import EstimatorSpace, space_from
+from rankwise.learners.names import kebab, text_of
+from rankwise.loop import _settle
+from rankwise.optimizer import check_seed
+from rankwise.searching.data import Data
+from rankwise.searching.record import (
+    DIRECTION,
+    make_optimizer,
+    note_search,
+    past_tasks,
+    unique_name,
+)
+from rankwise.searching.run import CrossValidation, SearchRun, Setting
+from rankwise.searching.rungs import Folds, Rungs
+from rankwise.space import Encoder
+from rankwise.study import StudyLog, storage_errors
+
+if TYPE_CHECKING:
+    from rankwise.search import RankwiseSearchCV
+
+
+def make_run(
+    search: RankwiseSearchCV, data: Data, splitter: Any, evaluate_candidates: Callable[..., Any]
+) -> SearchRun:
+    """Open the study, learn from the past, and take over what the study has already.
+
+    Args:
+        search: whose arguments count.
+        data: to be fitted.
+        splitter: of scikit-learn.
+        evaluate_candidates: as scikit-learn gives it to a search.
+    """
+    space = _space(search)
+    encoder = Encoder(space.space)
+    methods.get(search.method)  # a wrong name is found before a study is created
+    log = _open_log(search, data, splitter, space, encoder)
+    context = data.features() if search.context is not None else {}
+    if context:
+        with storage_errors(search.archive, "write"):
+            attach_context(log.study, context)
+    seed = _settle(log, "seed", *_seeds(search.random_state))
+    _settle(log, "method", search.method)
+    n_jobs = _settle(log, "n_jobs", joblib.effective_n_jobs(search.n_jobs))
+    past = past_tasks(log, encoder)
+    _settle(log, "past tasks", past.digest)
+    learnt = make_optimizer(search.method, log, encoder, past, search.progress)
+    optimizer = learnt.restarted(seed=seed)
+    optimizer.context = context
+    rungs = Rungs.of(data.n_rows, data.classes, several=search.successive)
+    setting = Setting(
+        space,
+        rungs,
+        rungs.splitters(Folds(splitter), data.labels, seed),
+        search.refit,
+        search.error_score,
+    )
+    evaluator = CrossValidation(evaluate_candidates, n_jobs, setting, log)
+    return SearchRun(optimizer, evaluator, log, _callbacks(search), [t.name for t in past.tasks])
+
+
+def _space(search: RankwiseSearchCV) -> EstimatorSpace:
+    if isinstance(search.space, EstimatorSpace):
+        return search.space
+    return space_from(search.estimator, search.space)
+
+
+def _open_log(
+    search: RankwiseSearchCV, data: Data, splitter: Any, space: EstimatorSpace, encoder: Encoder
+) -> StudyLog:
+    n_splits = splitter.get_n_splits(data.X, data.y, **data.split_params)
+    label = space.name or kebab(type(search.estimator).__name__)
+    name = search.name or unique_name(label, data.digest)
+    log = StudyLog(encoder, storage=search.archive, name=name, direction=DIRECTION)
+    facts = {"estimator": text_of(search.estimator), "space": space.name}
+    note_search(
+        log, {**facts, "successive": search.successive, **data.facts(search.scoring, n_splits)}
+    )
+    return log
+
+
+def _seeds(random_state: Any) -> tuple[int | None, int]:
+    """The seed that is asked for, None if any will do, and the one to take if it may be any."""
+    if isinstance(random_state, np.random.RandomState):
+        return None, int(random_state.randint(2**31 - 1))
+    return random_state, check_seed(random_state)
+
+
+def _callbacks(search: RankwiseSearchCV) -> list[Any]:
+    if search.callbacks is None:
+        return []
+    return [search.callbacks] if callable(search.callbacks) else list(search.callbacks)
