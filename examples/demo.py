@@ -1,155 +1,130 @@
-"""The demo: tune on a new data set with and without the studies of earlier ones.
+"""The demo: `rankwise tune` on a new table, with and without the studies of earlier ones.
 
-Past studies of the same pipeline on other data are run once and kept in a SQLite file. A new
-data set is then tuned twice with the same budget: from nothing, and from what they say.
+Earlier tables are tuned once and their studies kept in an archive. A new one, images of digits, is
+then tuned from what they say and, with the same number of trials, from nothing.
 Run: make demo, or python examples/demo.py [FOLDER] [SEEDS]; with more than one seed it says how
 much the past is worth on average.
 """
 
+import json
+import shlex
+import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 import optuna
+import pandas as pd
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
-import rankwise
-
-NEW = "digits"
-TRIALS, PAST_TRIALS = 15, 30
+PAST = ("iris", "wine", "cancer", "digits389", "digits147", "digits0256")
+NEW, TRIALS, PAST_TRIALS = "digits", 15, 25
 
 
-def data(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A data set that comes with scikit-learn, or a part of one."""
-    if name in ("iris", "wine", "cancer"):
-        load = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer}[name]
-        return load(return_X_y=True)
-    X, y = load_digits(return_X_y=True)
+def data(name: str) -> pd.DataFrame:
+    """A data set that comes with scikit-learn, or a part of one, as a table with a target."""
+    load = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer}
+    bunch = load.get(name, load_digits)(as_frame=True)
+    table = bunch.frame.rename(columns={"target": "kind"})
+    table["kind"] = "class " + table["kind"].astype(str)
+    if name in load:
+        return table
     if name == NEW:
-        return X[:500], y[:500]
-    wanted = np.isin(y[500:], [int(digit) for digit in name])  # other images than those of NEW
-    return X[500:][wanted], y[500:][wanted]
+        return table[:500]
+    wanted = [f"class {digit}" for digit in name.removeprefix("digits")]
+    return table[500:][table["kind"][500:].isin(wanted)]  # other images than those of NEW
 
 
-PAST = ("iris", "wine", "cancer", "389", "147", "0256")
+def tune(name: str, folder: Path, trials: int, seed: int, *options: str) -> list[str]:
+    """The command that tunes a support vector machine for a table in the folder."""
+    table, archive = folder / f"{name}.csv", f"sqlite:///{folder / 'rankwise.db'}"
+    command = ["rankwise", "tune", str(table), "--target", "kind", "--estimator", "svc"]
+    command += ["--metric", "accuracy", "--trials", str(trials), "--seed", str(seed)]
+    return [*command, "--archive", archive, "--name", f"{name}-{seed}", *options]
 
 
-def objective(name: str):
-    """Accuracy of a support vector machine on a data set, by five-fold cross-validation."""
-    X, y = data(name)
-
-    def accuracy(trial: optuna.Trial) -> float:
-        kernel = trial.suggest_categorical("kernel", ["rbf", "poly", "sigmoid", "linear"])
-        settings = {"kernel": kernel, "C": trial.suggest_float("C", 1e-4, 1e4, log=True)}
-        if kernel != "linear":
-            settings["gamma"] = trial.suggest_float("gamma", 1e-6, 1e2, log=True)
-        if kernel == "poly":
-            settings["degree"] = trial.suggest_int("degree", 2, 5)
-        model = make_pipeline(StandardScaler(), SVC(max_iter=20_000, **settings))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return cross_val_score(model, X, y, cv=5).mean()
-
-    return accuracy
+def run(command: list[str], quiet: bool) -> str:
+    """What a command prints; it is shown unless it is quiet."""
+    here = [sys.executable, "-m", "rankwise.cli", *command[1:]]
+    if not quiet:
+        print(f"$ {shlex.join(command)}", flush=True)
+    done = subprocess.run(here, check=True, text=True, capture_output=quiet)
+    return done.stdout if quiet else ""
 
 
-def make_past(url: str, console: Console) -> None:
-    """Run the past studies that are not there yet."""
-    for k, name in enumerate(track(PAST, "past studies", console=console)):
-        study = optuna.create_study(
-            storage=url,
-            study_name=f"svm-{name}",
-            direction="maximize",
-            sampler=optuna.samplers.RandomSampler(seed=k),
-            load_if_exists=True,
-        )
-        missing = PAST_TRIALS - len(study.trials)
-        if missing > 0:
-            study.optimize(objective(name), n_trials=missing)
-
-
-def tune(archive: str | None, seed: int, trials: int = TRIALS) -> optuna.Study:
-    """Tune the new data set; `archive` is the only difference."""
-    sampler = rankwise.RankwiseSampler(archive, like="svm-*", seed=seed)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    study.optimize(objective(NEW), n_trials=trials)
-    return study
-
-
-def best_so_far(study: optuna.Study) -> np.ndarray:
-    """Best accuracy (n,) after each trial."""
+def best_so_far(folder: Path, name: str) -> np.ndarray:
+    """Best accuracy (n,) after each trial of a study."""
+    study = optuna.load_study(study_name=name, storage=f"sqlite:///{folder / 'rankwise.db'}")
     return np.maximum.accumulate([trial.value for trial in study.trials])
 
 
-def table(studies: dict[str, list[optuna.Study]]) -> Table:
+def table(curves: dict[str, np.ndarray]) -> Table:
     """Best accuracy after some numbers of trials, mean over seeds."""
     marks = (1, 2, 3, 5, 10, TRIALS)
     shown = Table("best accuracy after", *(f"{mark} trials" for mark in marks))
-    for label, runs in studies.items():
-        curve = np.mean([best_so_far(study) for study in runs], axis=0)
-        shown.add_row(label, *(f"{curve[mark - 1]:.4f}" for mark in marks))
+    for label, curve in curves.items():
+        shown.add_row(label, *(f"{curve.mean(axis=0)[mark - 1]:.4f}" for mark in marks))
     return shown
 
 
-def draw(studies: dict[str, list[optuna.Study]], path: Path) -> None:
-    """The error of each trial, or the range over seeds, and that of the best so far."""
+def draw(curves: dict[str, np.ndarray], path: Path) -> None:
+    """The error of the best so far: mean over seeds, and their range."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
-    colours = {"with past studies": "#0b6e4f", "without": "#c8553d"}
+    colours = {"with earlier studies": "#0b6e4f", "without": "#c8553d"}
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     axes = figure.subplots()
     numbers = np.arange(1, TRIALS + 1)
-    for label, runs in studies.items():
-        errors = 1 - np.array([best_so_far(study) for study in runs])
-        style = {"color": colours[label], "step": "post", "alpha": 0.15, "lw": 0}
-        if len(runs) == 1:
-            values = [1 - trial.value for trial in runs[0].trials]
-            axes.plot(numbers, values, "o", ms=4, alpha=0.4, color=colours[label])
-        else:
-            axes.fill_between(numbers, errors.min(axis=0), errors.max(axis=0), **style)
+    for label, curve in curves.items():
+        errors, colour = 1 - curve, colours[label]
+        low, high = errors.min(axis=0), errors.max(axis=0)
+        axes.fill_between(numbers, low, high, step="post", color=colour, alpha=0.15, lw=0)
         mean = errors.mean(axis=0)
-        axes.step(numbers, mean, where="post", lw=2.2, color=colours[label], label=label)
+        axes.step(numbers, mean, where="post", lw=2.2, color=colour, label=label)
     axes.set_yscale("log")
-    axes.set_yticks([0.03, 0.05, 0.1, 0.2, 0.5, 1.0])
+    axes.set_yticks([0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0])
     axes.set_yticks([], minor=True)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlabel("trial")
     axes.set_ylabel("error, best so far")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="upper right")
-    seeds = len(next(iter(studies.values())))
+    seeds = len(next(iter(curves.values())))
     over = f", mean and range of {seeds} seeds" if seeds > 1 else ""
-    axes.set_title(f"A support vector machine on images of digits{over}", loc="left", fontsize=11)
+    title = f"rankwise tune digits.csv --estimator svc{over}"
+    axes.set_title(title, loc="left", fontsize=11)
     figure.savefig(path, dpi=150)
 
 
-def main(folder: str = "runs/demo", seeds: int = 1) -> dict[str, list[optuna.Study]]:
+def main(folder: str = "runs/demo", seeds: int = 1) -> dict[str, np.ndarray]:
     """Run, print and plot."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    console = Console()
-    out = Path(folder)
+    out, console = Path(folder), Console()
     out.mkdir(parents=True, exist_ok=True)
-    url = f"sqlite:///{out}/past.db"
-    console.print(f"Past: studies of the same pipeline on {', '.join(PAST)}, in {out}/past.db.")
-    make_past(url, console)
-    studies: dict[str, list[optuna.Study]] = {"with past studies": [], "without": []}
-    for seed in track(range(seeds), "new study, twice", console=console):
-        studies["with past studies"].append(tune(url, seed))
-        studies["without"].append(tune(None, seed))
-    console.print(table(studies))
-    draw(studies, out / "demo.png")
-    console.print(f"wrote {out}/demo.png")
-    return studies
+    for name in (*PAST, NEW):
+        data(name).to_csv(out / f"{name}.csv", index=False)
+    console.print(f"Earlier tables: {', '.join(PAST)}; {PAST_TRIALS} trials of each.")
+    for name in PAST:
+        found = json.loads(run(tune(name, out, PAST_TRIALS, 0, "--json"), quiet=True))
+        console.print(f"  {name}: accuracy {found['best']['score']:.4f} in the archive")
+    console.print("\nThe new one, also without history (--compare):")
+    curves: dict[str, list[np.ndarray]] = {"with earlier studies": [], "without": []}
+    for seed in range(seeds):
+        report = out / "report.html"
+        run(tune(NEW, out, TRIALS, seed, "--compare", "--report", str(report)), quiet=seed > 0)
+        curves["with earlier studies"].append(best_so_far(out, f"{NEW}-{seed}"))
+        curves["without"].append(best_so_far(out, f"{NEW}-{seed}-without-history"))
+        if seeds > 1:  # or the next one knows the answer
+            for study in (f"{NEW}-{seed}", f"{NEW}-{seed}-without-history"):
+                archive = f"sqlite:///{out / 'rankwise.db'}"
+                run(["rankwise", "archive", "forget", study, "--yes", "--archive", archive], True)
+    stacked = {label: np.array(runs) for label, runs in curves.items()}
+    console.print(table(stacked))
+    draw(stacked, out / "demo.png")
+    console.print(f"wrote {out}/demo.png and {out}/report.html")
+    return stacked
 
 
 if __name__ == "__main__":

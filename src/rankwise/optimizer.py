@@ -64,7 +64,7 @@ class Optimizer:
             such as "lhs", "sobol-2d" or "random-10", a size, or a list of configurations.
         tasks: past tasks of the same space, for a method that learns from them.
         seed: of all randomness; None draws one (see `seed`).
-        context: what is known about the data set of the study: numbers by name, such as
+        about: what is known about the data set of the study: numbers by name, such as
             `rankwise.context.meta_features` gives. Methods that compare data sets use it.
         **options: of the method.
 
@@ -83,10 +83,10 @@ class Optimizer:
         design: Design | str | int | Sequence[Mapping[str, Any]] | None = None,
         tasks: TaskSet | Sequence[Task] = (),
         seed: int | None = None,
-        context: Mapping[str, float] | None = None,
+        about: Mapping[str, float] | None = None,
         **options: Any,
     ) -> None:
-        self.context = dict(context or {})
+        self.context = dict(about or {})
         self.encoder = space if isinstance(space, Encoder) else Encoder(space)
         self.method = method
         seed = check_seed(seed)

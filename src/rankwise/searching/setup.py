@@ -13,7 +13,7 @@ from rankwise.archive.context import attach_context
 from rankwise.learners import EstimatorSpace, space_from
 from rankwise.learners.names import kebab, text_of
 from rankwise.loop import _settle
-from rankwise.optimizer import check_seed
+from rankwise.optimizer import Optimizer, check_seed
 from rankwise.searching.data import Data
 from rankwise.searching.record import (
     DIRECTION,
@@ -29,6 +29,8 @@ from rankwise.study import StudyLog, storage_errors
 
 if TYPE_CHECKING:
     from rankwise.search import RankwiseSearchCV
+
+_DESIGN_PART = 3  # one in so many trials is of the design, at most
 
 
 def make_run(
@@ -56,7 +58,7 @@ def make_run(
     past = past_tasks(log, encoder)
     _settle(log, "past tasks", past.digest)
     learnt = make_optimizer(search.method, log, encoder, past, search.progress)
-    optimizer = learnt.restarted(seed=seed)
+    optimizer = learnt.restarted(design=_design(search, log, space, learnt), seed=seed)
     optimizer.context = context
     rungs = Rungs.of(data.n_rows, data.classes, several=search.successive)
     setting = Setting(
@@ -88,6 +90,22 @@ def _open_log(
         log, {**facts, "successive": search.successive, **data.facts(search.scoring, n_splits)}
     )
     return log
+
+
+def _design(
+    search: RankwiseSearchCV, log: StudyLog, space: EstimatorSpace, learnt: Optimizer
+) -> str | None:
+    """What is evaluated first where there is no past; of a ready-made space first the default.
+
+    It takes no more than a third of the trials, so that the model has the rest. A search that is
+    resumed with more trials keeps the design that it began with.
+    """
+    own = learnt.strategy.design
+    if own is None:
+        return None
+    size = min(own.n(learnt.encoder), max(1, search.n_trials // _DESIGN_PART))
+    chosen: str = _settle(log, "design", None, f"{'default' if space.name else own.kind}-{size}")
+    return chosen
 
 
 def _seeds(random_state: Any) -> tuple[int | None, int]:

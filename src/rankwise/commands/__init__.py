@@ -1,0 +1,1 @@
+"""The commands of `rankwise`, a module for each group; heavy imports wait until one runs."""
