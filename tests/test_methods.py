@@ -44,8 +44,8 @@ SMALL = {"members": 3, "width": 8, "layers": 2, "epochs": 30}
 QUICK = {"dre": SMALL, "dre-ri": SMALL}
 """Options with which a method is fast enough to be tested often."""
 
-BASELINES = ("random", "grid", "default", "portfolio")
-PEERS = ("tpe", "gp-optuna")
+BASELINES = ("random", "grid", "default", "portfolio", "init")
+PEERS = ("tpe", "gp-optuna", "cma-es", "ws-cma-es")
 
 every_method = pytest.mark.parametrize("method", methods.available())
 

@@ -12,7 +12,8 @@ import pytest
 from sklearn.base import clone
 
 from rankwise.errors import RankwiseError
-from rankwise.tabular import Preparation, Problem, TableError, read_table
+from rankwise.errors import TableError
+from rankwise.tabular import Preparation, Problem, read_table
 
 
 def written(tmp_path, text: str | bytes, name: str = "data.csv"):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         proposal,
         surrogates,
     )
+    from rankwise.boxes import bounding_box
     from rankwise.design import Design
     from rankwise.loop import minimize
     from rankwise.optimizer import Optimizer, Trial
@@ -48,6 +49,7 @@ __all__ = [
     "acquisition",
     "archive",
     "bench",
+    "bounding_box",
     "context",
     "design",
     "errors",
@@ -75,6 +77,7 @@ __getattr__ = lazy_names(
         "acquisition": "acquisition",
         "archive": "archive",
         "bench": "bench",
+        "bounding_box": "boxes",
         "context": "context",
         "design": "design",
         "errors": "errors",

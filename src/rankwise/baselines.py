@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import KDTree
 
-from rankwise.proposal import Seen, random_unseen
+from rankwise.proposal import Seen
+from rankwise.space import Encoder
 from rankwise.strategy import RandomStrategy, Strategy
 from rankwise.task import Task
 from rankwise.types import Array
@@ -32,29 +33,24 @@ class DefaultStrategy(Strategy):
 
 @dataclass(frozen=True)
 class PortfolioStrategy(Strategy):
-    """Given configurations in turn, then random search.
+    """Given configurations in turn, then another strategy.
 
     Attributes:
         rows: the configurations (n, d), encoded, the first one first.
+        then: what proposes after them; random search by default.
     """
 
     rows: Array
+    then: Strategy | None = None
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         seen = Seen(history.X, pending)
-        rows = self._legal_rows()
+        rows = legal_rows(self.encoder, self.rows)
         fresh = rows[seen.new(rows)] if len(rows) else rows
         if not len(fresh):
-            return random_unseen(self.encoder, seen, rng)
+            return self._rest.propose(history, pending, rng)
         first: Array = fresh[0]
         return first
-
-    def _legal_rows(self) -> Array:
-        """Those that the space has; it may be narrower than that of the past."""
-        if not len(self.rows):
-            return self.rows
-        there_and_back = self.encoder.encode_codes(self.encoder.decode_codes(self.rows))
-        return self.rows[np.isclose(there_and_back, self.rows).all(axis=1)]
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
         """A configuration that the pool never had is represented by the nearest that it had."""
@@ -63,7 +59,23 @@ class PortfolioStrategy(Strategy):
             fresh = nearest[nearest < len(pool)]
             if len(fresh):
                 return int(fresh[0])
-        return RandomStrategy(self.encoder, self.design).choose(history, pool, rng)
+        return self._rest.choose(history, pool, rng)
+
+    @property
+    def _rest(self) -> Strategy:
+        return self.then or RandomStrategy(self.encoder, self.design)
+
+
+def legal_rows(encoder: Encoder, X: Array) -> Array:
+    """Those of X (n, d) that a space has, as it encodes them; it may be narrower than the past's.
+
+    Rows that were not made by the encoder may differ in their last digits: proposed like that,
+    they would not be recognised in the history, and proposed again.
+    """
+    if not len(X):
+        return X
+    there_and_back = encoder.encode_codes(encoder.decode_codes(X))
+    return there_and_back[np.isclose(there_and_back, X).all(axis=1)]
 
 
 def greedy_portfolio(tasks: Sequence[Task], length: int) -> Array:

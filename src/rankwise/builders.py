@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise.errors import OptionError, check_count, check_name
-from rankwise.task import TaskSet
+from rankwise.errors import OptionError, check_count, check_name, is_number
+from rankwise.task import Task, TaskSet
 
 if TYPE_CHECKING:
     from rankwise.acquisition import Acquisition
@@ -272,6 +272,61 @@ def portfolio(encoder: Encoder, past: TaskSet, *, length: int = 50) -> Strategy:
 
     rows = greedy_portfolio((*past.tasks, *past.validation), check_count("length", length))
     return PortfolioStrategy(encoder, None, rows)
+
+
+def warm_start(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    similar: int = 5,
+    points: int = 5,
+    then: str = "mbo",
+    progress: bool | None = None,
+) -> Strategy:
+    """The best configurations of similar past tasks, then a method without transfer."""
+    from rankwise import methods
+    from rankwise.warmstart import InitStrategy, best_rows
+
+    if methods.get(then).transfer:
+        raise OptionError(f"after a warm start comes a method without transfer, not {then!r}")
+    counts = {"similar": check_count("similar", similar), "points": check_count("points", points)}
+    after = methods.make(then, encoder)
+    tasks = [task for task in _teaching(past) if len(best_rows(encoder, task, 1))]
+    if not tasks:
+        return after
+    return InitStrategy.of(encoder, tasks, **counts, then=after, progress=progress)
+
+
+def evolution(encoder: Encoder) -> Strategy:
+    """CMA-ES from the middle of the space."""
+    from rankwise.cma import CmaStrategy, Gaussian, import_cmaes
+
+    import_cmaes()  # what is missing is said now, not at the first proposal
+    return CmaStrategy(encoder, None, Gaussian.middle(encoder.n_columns))
+
+
+def warm_evolution(
+    encoder: Encoder, past: TaskSet, *, gamma: float = 0.1, alpha: float = 0.1
+) -> Strategy:
+    """CMA-ES from where past tasks had their best configurations."""
+    from rankwise.cma import CmaStrategy, Gaussian, import_cmaes
+
+    for name, value in (("gamma", gamma), ("alpha", alpha)):
+        if not (is_number(value) and 0 < value <= 1):
+            raise OptionError(f"{name} must be above 0 and at most 1, not {value!r}")
+    import_cmaes()
+    tasks = _teaching(past)
+    if not tasks:
+        return evolution(encoder)
+    start = Gaussian.promising(tasks, gamma, alpha)
+    return CmaStrategy(encoder, None, start, mean_first=True)
+
+
+def _teaching(past: TaskSet) -> list[Task]:
+    """The past tasks that have an order to learn, and columns."""
+    from rankwise.surrogates.sources import teaches
+
+    return [t for t in (*past.tasks, *past.validation) if teaches(t) and t.X.shape[1]]
 
 
 def optuna_sampler(encoder: Encoder, sampler: str) -> Strategy:

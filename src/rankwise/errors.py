@@ -63,6 +63,10 @@ class BenchmarkDataError(RankwiseError, ValueError):
     """The data of a benchmark are missing or damaged, or its results cannot be written."""
 
 
+class TableError(RankwiseError, ValueError):
+    """A table of data cannot be read, or nothing can be learnt from it."""
+
+
 class RunWarning(UserWarning):
     """Something in a run went wrong or is not as it was, and the run goes on."""
 

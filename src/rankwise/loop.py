@@ -25,8 +25,10 @@ from rankwise.errors import (
 )
 from rankwise.evaluation import Evaluation, Objective
 from rankwise.optimizer import PENDING, Optimizer, Trial
+from rankwise.progress import make_display
 from rankwise.result import Result
 from rankwise.space import Encoder
+from rankwise.strategy import Explanation
 from rankwise.study import StudyLog
 from rankwise.task import OK, Task, TaskSet, as_task_set
 from rankwise.workers import Evaluator
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 DIRECTIONS = ("minimize", "maximize")
 DEFAULT_TRIALS = 30
+_MOST_SOURCES = 8  # past studies that are written down with a trial
 
 Callback = Callable[[Trial, Result], Any]
 """Called after each trial with it and the result so far; returning True ends the run."""
@@ -111,27 +114,28 @@ def minimize(
     encoder = Encoder(space)
     _check_options(method, options)
     past = as_task_set(tasks)
-    learning = {"progress": progress} if "progress" in methods.get(method).options else {}
+    own = methods.get(method).options
+    learning: dict[str, Any] = {"progress": progress} if "progress" in own else {}
     # A wrong option, design or seed is found here, before a study is created.
     checked = Optimizer(
         encoder, method=method, design=design, tasks=past, seed=seed, **learning, **options
     )
     log = StudyLog(encoder, storage=storage, name=name, direction=direction)
-    seed = _settle(log, "seed", seed, checked.seed)
-    _settle(log, "method", method, method)
-    _settle(log, "n_jobs", evaluator.n_jobs, evaluator.n_jobs)
-    _settle(log, "options", {key: repr(value) for key, value in options.items()})
-    design = _settle(log, "design", _plain_design(design))
+    seed = settle(log, "seed", seed, checked.seed)
+    settle(log, "method", method, method)
+    settle(log, "n_jobs", evaluator.n_jobs, evaluator.n_jobs)
+    settle(log, "options", {key: repr(value) for key, value in options.items()})
+    design = settle(log, "design", _plain_design(design))
     if len(past):
-        _settle(log, "past tasks", past.digest)
+        settle(log, "past tasks", past.digest)
     optimizer = checked.restarted(design=design, seed=seed)
-    run = _Run(optimizer, evaluator, log, direction, target, watchers)
-    with _display(progress, trials, seconds, direction) as display:
+    run = Run(optimizer, evaluator, log, direction, target, watchers)
+    with make_display(progress, trials, seconds, direction) as display:
         run.callbacks.append(display)
         return run.until(trials, seconds)
 
 
-class _Run:
+class Run:
     """The state of one call of `minimize`."""
 
     def __init__(
@@ -153,6 +157,8 @@ class _Run:
         self.began = time.perf_counter()
         self.stopped = ""
         self._complained: set[str] = set()
+        # What is believed comes with the past; without, the model would be fitted in vain.
+        self.explains = optimizer.strategy.informed
         for trial in log.stored:
             optimizer.restore(trial)
         optimizer.reserve(log.size)
@@ -213,6 +219,10 @@ class _Run:
         batch = self.optimizer.propose(n, since=next_number - next_number % n_jobs)
         each = (time.perf_counter() - start) / len(batch)
         batch = [replace(trial, proposal_seconds=each) for trial in batch]
+        if self.explains:
+            beliefs = self.optimizer.explain([trial.configuration for trial in batch])
+            for trial, belief in zip(batch, beliefs, strict=True):
+                self.log.describe(trial.number, _facts(belief, self.sign))
         for trial in batch:
             self.optimizer.restore(trial)
             self.log.start(trial)
@@ -258,6 +268,18 @@ class _Run:
                 self.stopped = "callback"
 
 
+def _facts(belief: Explanation, sign: float) -> dict[str, Any]:
+    """What is stored of what the method believed, in the direction of the study."""
+    facts: dict[str, Any] = {}
+    if belief.mean is not None and belief.std is not None:
+        facts["expected"] = {"mean": sign * belief.mean, "std": belief.std}
+    if belief.trust is not None:
+        facts["trust"] = belief.trust
+    if belief.sources:
+        facts["sources"] = dict(list(belief.sources.items())[:_MOST_SOURCES])
+    return facts
+
+
 def _check_limits(trials: Any, seconds: Any, target: Any) -> int | None:
     if seconds is not None and not (is_number(seconds) and seconds > 0):
         raise OptionError(f"seconds must be a positive number, not {seconds!r}")
@@ -296,7 +318,7 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _settle(log: StudyLog, what: str, asked: Any, chosen: Any = None) -> Any:
+def settle(log: StudyLog, what: str, asked: Any, chosen: Any = None) -> Any:
     """What a resumed study noted, unless the caller now asks for something else."""
     noted, chosen = log.noted(what), asked if chosen is None else chosen
     if noted is None:
@@ -312,11 +334,3 @@ def _settle(log: StudyLog, what: str, asked: Any, chosen: Any = None) -> Any:
         stacklevel=3,
     )
     return asked
-
-
-def _display(
-    progress: bool | None, trials: int | None, seconds: float | None, direction: str
-) -> Any:
-    from rankwise.progress import make_display
-
-    return make_display(progress, trials, seconds, direction)

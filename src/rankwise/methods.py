@@ -124,6 +124,17 @@ def _checked_tasks(encoder: Encoder, tasks: TaskSet | Sequence[Task]) -> TaskSet
 _DRE, _EB = "DeepRankingEnsemble", "EmpiricalBayes"
 _EB_GP, _EB_NET = (partial(builders.empirical_bayes, kind=kind) for kind in ("gp", "net"))
 _TPE, _GP_OPTUNA = (partial(builders.optuna_sampler, sampler=name) for name in ("tpe", "gp"))
+_RGPE, _TST, _TAF = "RankingWeightedGPs", "TwoStageTransfer", "TransferAcquisition"
+_RGPE_OF, _TST_OF, _TAF_OF = (
+    partial(builders.learned, surrogate=kind) for kind in (_RGPE, _TST, _TAF)
+)
+_ICM, _SCOT = "MultiTaskGP", "JointRankingGP"
+_ICM_OF, _SCOT_OF = (partial(builders.learned, surrogate=kind) for kind in (_ICM, _SCOT))
+_DEEP, _ABLR, _GCP = "DeepKernelGP", "AdaptiveBLR", "CopulaProcess"
+_FSBO_OF, _DKLM_OF = (
+    partial(builders.learned, surrogate=_DEEP, context=context) for context in (0, 16)
+)
+_ABLR_OF, _GCP_OF = (partial(builders.learned, surrogate=kind) for kind in (_ABLR, _GCP))
 _ROWS: list[tuple[Any, ...]] = [
     ("auto", "eb-gp, eb-net or mbo, by what is known of the past", True, builders.automatic),
     ("random", "random search, none twice", False, builders.random_search),
@@ -136,6 +147,18 @@ _ROWS: list[tuple[Any, ...]] = [
     ("dre-ri", "the same from random weights", False, builders.untaught_ranking_ensemble, _DRE),
     ("eb-gp", "past studies as the prior of a Gaussian process", True, _EB_GP, _EB),
     ("eb-net", "that prior from one network for all past studies", True, _EB_NET, _EB),
+    ("rgpe", "Gaussian processes of past tasks, by how they rank", True, _RGPE_OF, _RGPE),
+    ("tst", "the mean of a Gaussian process and similar past ones", True, _TST_OF, _TST),
+    ("taf", "the improvement of it and of similar past ones", True, _TAF_OF, _TAF),
+    ("scot", "one ranking of past and new task, as a process", True, _SCOT_OF, _SCOT),
+    ("icm", "one Gaussian process of past and new task", True, _ICM_OF, _ICM),
+    ("init", "best configurations of similar past tasks, then mbo", True, builders.warm_start),
+    ("ws-cma-es", "CMA-ES from the best of past tasks", True, builders.warm_evolution),
+    ("cma-es", "CMA-ES from the middle", False, builders.evolution),
+    ("fsbo", "Gaussian process with a deep kernel taught by past tasks", True, _FSBO_OF, _DEEP),
+    ("dklm", "the same, told what the evaluations look like", True, _DKLM_OF, _DEEP),
+    ("ablr", "linear regressions on features taught by past tasks", True, _ABLR_OF, _ABLR),
+    ("gcp", "normal scores, a network of past tasks, a process on top", True, _GCP_OF, _GCP),
     ("portfolio", "past configurations good together, in turn", True, builders.portfolio),
     ("tpe", "Optuna's TPE sampler", False, _TPE),
     ("gp-optuna", "Optuna's GP sampler", False, _GP_OPTUNA),

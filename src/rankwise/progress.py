@@ -125,7 +125,7 @@ def training_bar(
         task = bar.add_task("", total=steps, losses="")
 
         def show(step: int, training: float, validation: float) -> None:
-            text = f"loss {training:.4f}"
+            text = "" if math.isnan(training) else f"loss {training:.4f}"
             if not math.isnan(validation):
                 text += f", validation [green]{validation:.4f}[/]"
             bar.update(task, completed=step, losses=text)

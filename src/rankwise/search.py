@@ -16,7 +16,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from typing_extensions import Self, override
 
 from rankwise.learners import EstimatorSpace, choice_of
-from rankwise.loop import Callback, _display
+from rankwise.loop import Callback
+from rankwise.progress import make_display
 from rankwise.searching.choice import Chosen, readable_results
 from rankwise.searching.data import Data
 from rankwise.searching.record import DIRECTION, in_memory
@@ -254,7 +255,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         self._running.evaluator = run.evaluator
         self.study_name_ = run.log.study.study_name
         self.past_ = run.past
-        with _display(self.progress, self.n_trials, self.timeout, DIRECTION) as display:
+        with make_display(self.progress, self.n_trials, self.timeout, DIRECTION) as display:
             run.callbacks.append(display)
             result = run.until(self.n_trials, self.timeout)
         if result.stopped == "interrupted":

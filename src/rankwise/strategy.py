@@ -67,6 +67,11 @@ class Strategy(ABC):
     encoder: Encoder
     design: Design | None
 
+    @property
+    def informed(self) -> bool:
+        """Whether something is known before the first evaluation."""
+        return False
+
     @abstractmethod
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         """One new configuration (d,), different from all evaluated and pending ones.

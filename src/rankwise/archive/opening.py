@@ -177,15 +177,20 @@ class _Found:
         studies, left_out = optuna_storage.read_storage(
             optuna_storage.uncached(storage), self.wanted.by_facts, origin
         )
-        self._keep(studies, left_out, origin)
+        self._keep(studies, left_out, origin, chosen=True)
 
     def _keep(
-        self, studies: Sequence[PastStudy], left_out: Mapping[str, str], origin: str
+        self,
+        studies: Sequence[PastStudy],
+        left_out: Mapping[str, str],
+        origin: str,
+        *,
+        chosen: bool = False,
     ) -> None:
-        wanted = self.wanted
-        self.studies += [
-            s for s in studies if wanted.by_facts(s.name, s.context) and wanted.by_trials(s)
-        ]
+        """Take studies over; those that were chosen by all of their facts have but some left."""
+        for study in studies:
+            if chosen or self.wanted.by_facts(study.name, study.context):
+                self.studies += [study] if self.wanted.by_trials(study) else []
         self.left_out.update(left_out)
         self.origins.append(origin)
 

@@ -19,6 +19,7 @@ from rankwise.archive.context import context_of
 from rankwise.archive.places import sqlite_path
 from rankwise.archive.studies import PastStudy
 from rankwise.archive.unify import Vote, merge
+from rankwise.errors import is_number
 from rankwise.study import quiet_optuna, storage_errors, without_password
 from rankwise.task import FAILED, INVALID, OK, STATUSES
 
@@ -151,8 +152,8 @@ def _outcome(trial: FrozenTrial) -> tuple[str, float]:
 
 
 def _seconds(trial: FrozenTrial) -> float:
-    measured = trial.user_attrs.get("rankwise:seconds")
-    if measured is not None:
+    measured: Any = trial.user_attrs.get("rankwise:seconds")
+    if is_number(measured):  # anyone may write such an attribute
         return float(measured)
     if trial.datetime_start is None or trial.datetime_complete is None:
         return math.nan

@@ -127,7 +127,8 @@ def _frame(path: Path, layout: Layout) -> Any:
 
     frames = []
     for file in _files(path) if path.is_dir() else [path]:
-        options = {"lines": True} if _READERS[file.suffix] == "read_json" else {}
+        lines = {"lines": True, "precise_float": True}  # without, last digits are lost
+        options = lines if _READERS[file.suffix] == "read_json" else {}
         try:
             frame = getattr(pd, _READERS[file.suffix])(file, **options)
         except ImportError as error:

@@ -13,7 +13,7 @@ from sklearn.exceptions import FitFailedWarning
 from typing_extensions import override
 
 from rankwise.evaluation import Evaluation
-from rankwise.loop import Callback, _Run
+from rankwise.loop import Callback, Run
 from rankwise.optimizer import PENDING, Optimizer, Trial
 from rankwise.result import Result
 from rankwise.searching.record import DIRECTION
@@ -27,7 +27,6 @@ from rankwise.searching.rows import (
     rows_of,
 )
 from rankwise.searching.rungs import Folds, Rungs, estimated_losses, goes_on
-from rankwise.strategy import Explanation
 from rankwise.study import StudyLog
 from rankwise.task import OK
 from rankwise.workers import Evaluator
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 PRUNED = "pruned"
 """The status, in results, of a trial that was stopped before it had all of the data."""
 _ALL_FAILED = "fits failed."  # how scikit-learn's error says it, which ends a search of its own
-_MOST_SOURCES = 8
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ class CrossValidation(Evaluator):
         return {**dict(zip(FOLD, found, strict=True)), "fit_error": str(error)}
 
 
-class SearchRun(_Run):
+class SearchRun(Run):
     """The state of one search.
 
     Args:
@@ -212,6 +210,7 @@ class SearchRun(_Run):
     ) -> None:
         super().__init__(optimizer, evaluator, log, DIRECTION, None, list(callbacks))
         self.past = past
+        self.explains = True  # next to cross-validation it costs nothing
         stored = log.study.get_trials(deepcopy=False) if log.stored else []
         rows = {t.number: t.user_attrs.get("rankwise:rows") for t in stored}
         for trial in optimizer.trials:
@@ -237,13 +236,6 @@ class SearchRun(_Run):
         return super()._propose(trials)
 
     @override
-    def _evaluate(self, batch: list[Trial]) -> None:
-        explanations = self.optimizer.explain([trial.configuration for trial in batch])
-        for trial, explanation in zip(batch, explanations, strict=True):
-            self.log.describe(trial.number, _plain(explanation, self.sign))
-        super()._evaluate(batch)
-
-    @override
     def _complain(self, trial: Trial, evaluation: Evaluation) -> None:
         """Say nothing: scikit-learn has warned."""
 
@@ -267,15 +259,3 @@ class SearchRun(_Run):
     def _shown(self, trial: Trial) -> Trial:
         stopped = trial.number in self.evaluator.stopped
         return replace(trial, status=PRUNED, value=math.nan, error="") if stopped else trial
-
-
-def _plain(explanation: Explanation, sign: float) -> dict[str, Any]:
-    """What is stored of what the method believed, in the direction of the study."""
-    facts: dict[str, Any] = {}
-    if explanation.mean is not None and explanation.std is not None:
-        facts["expected"] = {"mean": sign * explanation.mean, "std": explanation.std}
-    if explanation.trust is not None:
-        facts["trust"] = explanation.trust
-    if explanation.sources:
-        facts["sources"] = dict(list(explanation.sources.items())[:_MOST_SOURCES])
-    return facts

@@ -12,7 +12,7 @@ from rankwise import methods
 from rankwise.archive.context import attach_context
 from rankwise.learners import EstimatorSpace, space_from
 from rankwise.learners.names import kebab, text_of
-from rankwise.loop import _settle
+from rankwise.loop import settle
 from rankwise.optimizer import Optimizer, check_seed
 from rankwise.searching.data import Data
 from rankwise.searching.record import (
@@ -52,11 +52,11 @@ def make_run(
     if context:
         with storage_errors(search.archive, "write"):
             attach_context(log.study, context)
-    seed = _settle(log, "seed", *_seeds(search.random_state))
-    _settle(log, "method", search.method)
-    n_jobs = _settle(log, "n_jobs", joblib.effective_n_jobs(search.n_jobs))
+    seed = settle(log, "seed", *_seeds(search.random_state))
+    settle(log, "method", search.method)
+    n_jobs = settle(log, "n_jobs", joblib.effective_n_jobs(search.n_jobs))
     past = past_tasks(log, encoder)
-    _settle(log, "past tasks", past.digest)
+    settle(log, "past tasks", past.digest)
     learnt = make_optimizer(search.method, log, encoder, past, search.progress)
     optimizer = learnt.restarted(design=_design(search, log, space, learnt), seed=seed)
     optimizer.context = context
@@ -104,7 +104,7 @@ def _design(
     if own is None:
         return None
     size = min(own.n(learnt.encoder), max(1, search.n_trials // _DESIGN_PART))
-    chosen: str = _settle(log, "design", None, f"{'default' if space.name else own.kind}-{size}")
+    chosen: str = settle(log, "design", None, f"{'default' if space.name else own.kind}-{size}")
     return chosen
 
 

@@ -7,32 +7,56 @@ from typing import TYPE_CHECKING
 from rankwise.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from rankwise.surrogates.ablr import AdaptiveBLR
     from rankwise.surrogates.base import Posterior, Surrogate
     from rankwise.surrogates.dre import DeepRankingEnsemble
     from rankwise.surrogates.eb import EmpiricalBayes
     from rankwise.surrogates.forest import RandomForest
+    from rankwise.surrogates.fsbo import DeepKernelGP
+    from rankwise.surrogates.gcp import CopulaProcess
     from rankwise.surrogates.gp import GaussianProcess
     from rankwise.surrogates.meta import MetaTraining
+    from rankwise.surrogates.multitask import MultiTaskGP
+    from rankwise.surrogates.rgpe import RankingWeightedGPs
+    from rankwise.surrogates.scot import JointRankingGP
+    from rankwise.surrogates.taf import TransferAcquisition
+    from rankwise.surrogates.tst import TwoStageTransfer
 
 __all__ = [
+    "AdaptiveBLR",
+    "CopulaProcess",
+    "DeepKernelGP",
     "DeepRankingEnsemble",
     "EmpiricalBayes",
     "GaussianProcess",
+    "JointRankingGP",
     "MetaTraining",
+    "MultiTaskGP",
     "Posterior",
     "RandomForest",
+    "RankingWeightedGPs",
     "Surrogate",
+    "TransferAcquisition",
+    "TwoStageTransfer",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "AdaptiveBLR": "ablr",
+        "CopulaProcess": "gcp",
+        "DeepKernelGP": "fsbo",
         "DeepRankingEnsemble": "dre",
         "EmpiricalBayes": "eb",
         "GaussianProcess": "gp",
+        "JointRankingGP": "scot",
         "MetaTraining": "meta",
+        "MultiTaskGP": "multitask",
         "Posterior": "base",
         "RandomForest": "forest",
+        "RankingWeightedGPs": "rgpe",
         "Surrogate": "base",
+        "TransferAcquisition": "taf",
+        "TwoStageTransfer": "tst",
     },
 )

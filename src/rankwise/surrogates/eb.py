@@ -66,7 +66,7 @@ _ENOUGH = 100  # observations from which models are chosen; all of them count fo
 _STUDENTS = 60  # past studies that the prior of the models is learnt from
 _LEAST = 0.01  # share of its group below which a model is not worth its time
 _PLAIN_PART = 4  # one in so many of the leading models is without the past
-_PASS = 1.0  # nats per part of a study that the others must explain for the past to be used
+_PASS = 0.2  # nats per part of a study that the others must explain for the past to be used
 _FEW_SOURCES, _FEW_ROWS = 16, 64  # in a compact past
 _TINY = 1e-12
 

@@ -25,38 +25,48 @@ def learnt_models(
     """The grid of models with a prior learnt by predicting past studies from the others.
 
     With it comes what was gained by doing so: the mean difference in log evidence between models
-    that use the other studies and models that do not. Of fewer than three studies nothing can be
-    said, and the gain counts as infinite.
+    that use the other studies and models that do not, less that difference with a placebo: what
+    the others say of these configurations, exchanged among them. Of fewer than three studies
+    nothing can be said, and the gain counts as infinite.
     """
     models = Models.grid()
-    rng = np.random.default_rng(seed)
-    evidence = []
+    rng, others = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+    evidence, placebo = [], []
     for lesson in lessons:
         for k in range(_EXERCISES):
             rows = _some_rows(lesson.scores, rng, bias=float(k % 3))
             y = lesson.scores[rows]
             if np.unique(y).size < 2:
                 continue
-            view = lesson.view.rows(rows)
             X = lesson.X[rows]
             kernels = residual_kernels(X, X, lengthscales)
             y = Standardize.fit(y)(y)
-            evidence.append(fit_models(models, view.mean, view.spread, kernels, y).log_evidence)
+            exchanged = [rows[k] for k in others.permutation(len(rows))]
+            for said, table in ((rows, evidence), (exchanged, placebo)):
+                view = lesson.view.rows(said)
+                fit = fit_models(models, view.mean, view.spread, kernels, y)
+                table.append(fit.log_evidence)
     if not evidence:
         return models, math.inf
-    table = np.array(evidence)
-    prior = learn_prior(table, temper=_TEMPER, floor=_FLOOR)
-    with_past, without = (
-        logsumexp(table[:, which], axis=1, b=prior[which] / prior[which].sum())
-        for which in (~models.plain, models.plain)
-    )
+    prior, gain = _learn(models, np.array(evidence))
+    gain -= _learn(models, np.array(placebo))[1]
     order = np.argsort(-prior, kind="stable")
     kept = set(order[:_KEPT].tolist())
     for mean, source in {*zip(models.mean, models.source, strict=True)}:  # no use is ruled out
         alike = (models.mean[order] == mean) & (models.source[order] == source)
         kept.update(order[alike][:_KEPT_OF_EACH].tolist())
     kept_models = models.with_prior(prior).some(np.array(sorted(kept)))
-    return kept_models, float(np.mean(with_past - without))
+    return kept_models, gain
+
+
+def _learn(models: Models, evidence: Array) -> tuple[Array, float]:
+    """The prior (H,) from the log evidence (N, H), and what is gained by using the past."""
+    prior = learn_prior(evidence, temper=_TEMPER, floor=_FLOOR)
+    with_past, without = (
+        logsumexp(evidence[:, which], axis=1, b=prior[which] / prior[which].sum())
+        for which in (~models.plain, models.plain)
+    )
+    return prior, float(np.mean(with_past - without))
 
 
 def _some_rows(z: Array, rng: np.random.Generator, bias: float) -> list[int]:

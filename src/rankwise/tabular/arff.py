@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise.tabular.reading import TableError, check_names
+from rankwise.errors import TableError
+from rankwise.tabular.reading import check_names
 
 if TYPE_CHECKING:
     import pandas as pd

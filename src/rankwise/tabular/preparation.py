@@ -21,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 from typing_extensions import Self
 
-from rankwise.tabular.reading import TableError
+from rankwise.errors import TableError
 from rankwise.types import Array
 
 NUMBER, NUMBER_AS_TEXT, DATE, TEXT = "number", "number as text", "date", "text"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.errors import check_name
-from rankwise.tabular.reading import TableError
+from rankwise.errors import TableError, check_name
 from rankwise.types import Array, Counts, Mask
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rankwise.errors import RankwiseError
+from rankwise.errors import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,10 +35,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
 _COMMA = re.compile(r"[+-]?\d+,\d+")
 _POINT = re.compile(r"[+-]?\d+\.\d+")
 _FIELDS = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")
-
-
-class TableError(RankwiseError, ValueError):
-    """A table of data cannot be read, or nothing can be learnt from it."""
 
 
 def read_table(path: str | Path) -> pd.DataFrame:

@@ -1,0 +1,90 @@
+"""Evaluations of past tasks, drawn for the networks that learn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rankwise.surrogates.tuning import scaled_ranks
+from rankwise.task import Task
+from rankwise.types import Array
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Evaluations of B tasks, padded to n each, and support sets that they do not overlap.
+
+    Attributes:
+        X: configurations (B, n, d).
+        y: transformed losses (B, n), 0 where padded.
+        mask: (B, n), ones and zeros for the padding.
+        items: support sets (B, u, d + 1): configurations and ranks within [-1, 1].
+        pool: weights (B, 1, u) of the mean over each support set, zeros for an empty one.
+    """
+
+    X: Tensor
+    y: Tensor
+    mask: Tensor
+    items: Tensor
+    pool: Tensor
+
+    @classmethod
+    def of(cls, X: Array, y: Array, losses: Array) -> Rows:
+        """All of one task (n, d): they are the support set as well."""
+        rows = torch.as_tensor(X, dtype=torch.float64)[None]
+        ranks = torch.as_tensor(scaled_ranks(losses), dtype=torch.float64)
+        n = len(X)
+        return cls(
+            rows,
+            torch.as_tensor(y, dtype=torch.float64)[None],
+            torch.ones((1, n), dtype=torch.float64),
+            torch.cat([rows, ranks[None, :, None]], dim=-1),
+            torch.full((1, 1, n), 1.0 / max(n, 1), dtype=torch.float64),
+        )
+
+
+class Table:
+    """Past tasks, from which rows are drawn.
+
+    Args:
+        tasks: one or more, of one width.
+        transform: of the losses of a task.
+        rows: at most so many of a task at once.
+        support: largest size of a support set; sizes from none to this are drawn, small ones
+            more often, because at the start of a study there is little to see.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        transform: Callable[[Array], Array],
+        rows: int,
+        support: int = 0,
+    ) -> None:
+        self._X, self._losses = [t.X for t in tasks], [t.losses for t in tasks]
+        self._y = [transform(losses) for losses in self._losses]
+        largest = max(len(t) for t in tasks)
+        self._rows, self._support = min(rows, largest), min(support, largest // 2)
+
+    def __len__(self) -> int:
+        return len(self._X)
+
+    def draw(self, tasks: Sequence[int], rng: np.random.Generator) -> Rows:
+        """Rows of the tasks of these numbers, without replacement within each."""
+        B, n, u, d = len(tasks), self._rows, max(1, self._support), self._X[0].shape[1]
+        X, y, mask = np.zeros((B, n, d)), np.zeros((B, n)), np.zeros((B, n))
+        items, pool = np.zeros((B, u, d + 1)), np.zeros((B, 1, u))
+        for b, t in enumerate(tasks):
+            order = rng.permutation(len(self._y[t]))
+            seen = int(rng.random() ** 2 * (min(self._support, len(order) // 2) + 1))
+            told, rest = order[:seen], order[seen : seen + n]
+            X[b, : len(rest)], y[b, : len(rest)] = self._X[t][rest], self._y[t][rest]
+            mask[b, : len(rest)] = 1.0
+            if seen:
+                items[b, :seen, :d], pool[b, 0, :seen] = self._X[t][told], 1.0 / seen
+                items[b, :seen, d] = scaled_ranks(self._losses[t][told])
+        return Rows(*(torch.from_numpy(array) for array in (X, y, mask, items, pool)))
