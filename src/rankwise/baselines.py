@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import KDTree
+from scipy.stats import rankdata
 
 from rankwise.proposal import Seen
 from rankwise.space import Encoder
@@ -78,27 +79,45 @@ def legal_rows(encoder: Encoder, X: Array) -> Array:
     return there_and_back[np.isclose(there_and_back, X).all(axis=1)]
 
 
-def greedy_portfolio(tasks: Sequence[Task], length: int) -> Array:
+def greedy_portfolio(tasks: Sequence[Task], length: int, measure: str = "regret") -> Array:
     """Configurations (n, d) of past tasks that were good together, n at most `length`.
 
-    Each one lowers most the mean over the tasks of the normalised regret of the best so far; the
-    list ends where none lowers it. On a task that has not evaluated a configuration, the nearest
-    one that it has counts.
+    Each one lowers most the mean over the tasks of the measure of the best so far; the list ends
+    where none lowers it. On a task that has not evaluated a configuration, the nearest one that it
+    has counts.
+
+    Args:
+        tasks: past ones.
+        length: of the list, at most.
+        measure: "regret", normalised to [0, 1], or "rank", as a share of the task's evaluations.
     """
     useful = [task for task in tasks if task.X.shape[1] and len(task) and np.ptp(task.losses) > 0]
     if not useful:
         return np.empty((0, 0))
     rows = np.unique(np.concatenate([task.X for task in useful]), axis=0)
-    regrets = np.empty((len(rows), len(useful)))
+    values = np.empty((len(rows), len(useful)))
     for column, task in enumerate(useful):
         _, nearest = KDTree(task.X).query(rows)
-        losses = task.losses
-        regrets[:, column] = (losses[nearest] - losses.min()) / np.ptp(losses)
+        values[:, column] = MEASURES[measure](task.losses)[nearest]
     best, chosen = np.ones(len(useful)), []
     for _ in range(length):
-        means = np.minimum(regrets, best).mean(axis=1)
+        means = np.minimum(values, best).mean(axis=1)
         if means.min() >= best.mean():
             break
         chosen.append(int(np.argmin(means)))
-        best = np.minimum(best, regrets[chosen[-1]])
+        best = np.minimum(best, values[chosen[-1]])
     return rows[chosen]
+
+
+def _regret(losses: Array) -> Array:
+    regret: Array = (losses - losses.min()) / np.ptp(losses)
+    return regret
+
+
+def _rank(losses: Array) -> Array:
+    share: Array = (rankdata(losses, method="min") - 1.0) / (len(losses) - 1.0)
+    return share
+
+
+MEASURES = {"rank": _rank, "regret": _regret}
+"""From the losses (n,) of a task, not all equal, to what is to be small, from 0 to 1."""

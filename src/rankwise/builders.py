@@ -266,11 +266,15 @@ def default_first(encoder: Encoder) -> Strategy:
     return DefaultStrategy(encoder, design=None)
 
 
-def portfolio(encoder: Encoder, past: TaskSet, *, length: int = 50) -> Strategy:
+def portfolio(
+    encoder: Encoder, past: TaskSet, *, length: int = 50, measure: str = "regret"
+) -> Strategy:
     """Past configurations that are good together, in turn."""
-    from rankwise.baselines import PortfolioStrategy, greedy_portfolio
+    from rankwise.baselines import MEASURES, PortfolioStrategy, greedy_portfolio
 
-    rows = greedy_portfolio((*past.tasks, *past.validation), check_count("length", length))
+    check_name("measure", measure, MEASURES)
+    tasks = (*past.tasks, *past.validation)
+    rows = greedy_portfolio(tasks, check_count("length", length), measure)
     return PortfolioStrategy(encoder, None, rows)
 
 

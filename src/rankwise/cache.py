@@ -17,7 +17,7 @@ from rankwise.task import TaskSet
 _HOW = ("model", "previous", "checkpoint", "progress")  # options that do not change what is learnt
 
 _KEY_LENGTH = 32
-_REVISION = 2  # raised when the same past is learnt in another way, within a version
+_REVISION = 3  # raised when the same past is learnt in another way, within a version
 
 
 def learnt_optimizer(

@@ -26,6 +26,7 @@ from rankwise.transforms import Standardize
 from rankwise.types import Array
 
 _ROWS = 1000  # of a past task that its regression is made from
+_CHECKS = 20  # validation tasks that are looked at
 _START = (0.0, 3.0)  # log alpha and log beta before anything is learnt
 _NARROWEST = 1.0  # standard deviation of what is believed of them at least
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -92,7 +93,7 @@ class AdaptiveBLR(NeuralSurrogate):
             which = rng.choice(len(table), min(self.batch, len(table)), replace=False)
             return evidence(table.draw(which.tolist(), rng), torch.from_numpy(which))
 
-        kept = [(t, spread_over(t.losses, self.rows)) for t in validation]
+        kept = [(t, spread_over(t.losses, self.rows)) for t in validation[:_CHECKS]]
         checks = [(t.X[rows], _standardized(t.losses)[rows]) for t, rows in kept]
         best = descend(
             evidence.weights,
@@ -160,8 +161,10 @@ class AdaptiveBLR(NeuralSurrogate):
             return Posterior(phi @ self._mean, np.sqrt(np.maximum(variance, 0.0)), covariance)
         mean, variance = self._posterior.moments(phi)
         mean, std = self._transform.unscale(mean, np.sqrt(variance))
-        factor = self._transform.scale**2
-        return Posterior(mean, std, self._posterior.covariance(phi) * factor if joint else None)
+        if not joint:
+            return Posterior(mean, std)
+        scale = self._transform.scale
+        return Posterior(mean, std, self._posterior.covariance(phi) * scale * scale)
 
     def _past_mean(self, X: Array) -> Array:
         assert self._weights is not None

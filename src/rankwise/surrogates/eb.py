@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, lapack
-from scipy.special import logsumexp, ndtr
+from scipy.special import expit, logsumexp, ndtr
 from typing_extensions import Self
 
 from rankwise.acquisition import log_h
@@ -79,7 +79,8 @@ class EmpiricalBayes(TransferSurrogate):
 
     Args:
         kind: "gp": one Gaussian process per past study; "net": one network for all of them.
-        caution: share of the models' weight that those without the past have at least.
+        caution: share of the models' weight that those without the past have at least; more if the
+            past studies hardly predict each other. 0: what the evidence says, no more.
         portfolio: weight of what is good by the past studies that rank the observations best; it
             falls with the number of observations.
         leading: models that are averaged over, the most probable ones.
@@ -230,10 +231,12 @@ class EmpiricalBayes(TransferSurrogate):
         """The models that are averaged over, and their shares, which sum to one.
 
         The most probable ones of those with and of those without the past, each group with the
-        weight of all of its models; that of the latter is never below `caution`.
+        weight of all of its models; that of the latter is never below `caution`, nor below the
+        odds against the past that its examination left.
         """
         plain = self.models.plain
-        without = (1.0 - self.caution) * float(self.weights[plain].sum()) + self.caution
+        caution = self.caution and max(self.caution, float(expit(-self.exam)))
+        without = (1.0 - caution) * float(self.weights[plain].sum()) + caution
         count = max(1, self.leading // _PLAIN_PART)
         lead: list[np.ndarray] = []
         share: list[Array] = []

@@ -39,7 +39,7 @@ from rankwise.transforms import Standardize
 from rankwise.types import Array
 
 _SUPPORT = 30  # evaluations that the Deep Set sees at most while it learns
-_CHECKS = 4  # draws of each validation task
+_CHECKS = 40  # draws of validation tasks
 _NARROWEST = 0.05  # part of the labels' range that is stretched to one
 _SOURCES, _ROWS = 20, 40  # past tasks, and rows of each, whose mean is the first proposal's
 
@@ -127,12 +127,12 @@ class DeepKernelGP(NeuralSurrogate):
         def learn(step: int) -> float:
             rng = np.random.default_rng([self.seed, 0, step])
             which = rng.integers(len(table), size=self.batch).tolist()
-            return evidence(self._drawn(table, which, rng))
+            return evidence(self._scaled(table.draw(which, rng), rng))
 
         measure = None
         if validation:
-            rng, checks = np.random.default_rng([self.seed, 1]), self._table(validation)
-            fixed = self._drawn(checks, list(range(len(checks))) * _CHECKS, rng)
+            rng = np.random.default_rng([self.seed, 1])
+            fixed = self._scaled(self._table(validation).draw_evenly(_CHECKS, rng), rng)
             measure = lambda: evidence(fixed, backward=False)  # noqa: E731
         best = descend(
             weights,
@@ -149,8 +149,7 @@ class DeepKernelGP(NeuralSurrogate):
     def _table(self, tasks: Sequence[Task]) -> Table:
         return Table(tasks, _labels, self.rows, _SUPPORT if self.context else 0)
 
-    def _drawn(self, table: Table, which: list[int], rng: np.random.Generator) -> Rows:
-        rows = table.draw(which, rng)
+    def _scaled(self, rows: Rows, rng: np.random.Generator) -> Rows:
         return replace(rows, y=stretched(rows.y, rng)) if self.stretch else rows
 
     def _settle(self, weights: Tensor, memory: Mapping[str, Array]) -> None:
@@ -179,8 +178,10 @@ class DeepKernelGP(NeuralSurrogate):
             return self._mixture(X, joint)
         mean, variance = self._process.posterior(X)
         mean, std = self._transform.unscale(mean, np.sqrt(variance))
-        factor = self._transform.scale**2
-        return Posterior(mean, std, self._process.covariance(X) * factor if joint else None)
+        if not joint:
+            return Posterior(mean, std)
+        scale = self._transform.scale
+        return Posterior(mean, std, self._process.covariance(X) * scale * scale)
 
     def improvement(self, X: Array) -> Array | None:
         """Where the past says to begin; None once it follows from the posterior."""

@@ -38,7 +38,7 @@ from rankwise.types import Array
 _ENOUGH = 150  # rows from which hyperparameters are fitted; more change little and cost n^3
 _VARIANCE_FLOOR = 0.05  # of a network that is sure: where few tasks agree by chance, it is not
 _BEFORE = 5.0  # residuals of the expected size that are taken for granted
-_CHECKS = 4  # draws of each validation task
+_CHECKS = 40  # draws of validation tasks
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,7 @@ class CopulaProcess(NeuralSurrogate):
         measure = None
         if validation:
             checks = Table(validation, Copula(), self.rows)
-            which = list(range(len(checks))) * _CHECKS
-            fixed = checks.draw(which, np.random.default_rng([self.seed, 1]))
+            fixed = checks.draw_evenly(_CHECKS, np.random.default_rng([self.seed, 1]))
             measure = lambda: likelihood(fixed, backward=False)  # noqa: E731
         best = descend(
             likelihood.weights,

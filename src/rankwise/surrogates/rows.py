@@ -73,6 +73,11 @@ class Table:
     def __len__(self) -> int:
         return len(self._X)
 
+    def draw_evenly(self, count: int, rng: np.random.Generator) -> Rows:
+        """At most `count` draws, as many of each task: for validation."""
+        tasks = list(range(min(len(self), count)))
+        return self.draw(tasks * (count // len(tasks)), rng)
+
     def draw(self, tasks: Sequence[int], rng: np.random.Generator) -> Rows:
         """Rows of the tasks of these numbers, without replacement within each."""
         B, n, u, d = len(tasks), self._rows, max(1, self._support), self._X[0].shape[1]
