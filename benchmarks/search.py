@@ -62,7 +62,7 @@ PAST += ("attrition", "stackoverflow", "column3C", "vowel", "mlc-churn")
 NEW = ("eucalyptus", "mushroom", "nursery", "pendigits", "penguins")
 NEW += ("ad-data", "abalone-3class", "hpc-data", "vehicle", "colic")
 DEVELOPMENT = ("bupa", "satimage", "hypothyroid", "optdigits", "cells", "diabetes")
-TRIALS, FEW, PAST_TRIALS, SEEDS = 15, 5, 30, (0, 1, 2)
+TRIALS, FEW, PAST_TRIALS, SEEDS = 15, 5, 30, 3
 ROWS, TEST_ROWS, FOLDS = 800, 2000, 3
 
 ARCHIVE, MODELS = "past.db", "past.db.rankwise"
@@ -71,7 +71,7 @@ HALVING, OPTUNA = "HalvingRandomSearchCV", "OptunaSearchCV"
 
 LEARNERS: dict[str, tuple[Callable[[], BaseEstimator], dict[str, Any]]] = {
     "SVC": (
-        lambda: make_pipeline(StandardScaler(), SVC()),
+        lambda: make_pipeline(StandardScaler(), SVC(max_iter=20_000)),  # some would take minutes
         {
             "svc__C": loguniform(1e-3, 1e3),
             "svc__gamma": loguniform(1e-5, 1e1),
@@ -331,17 +331,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data/tabular"))
     parser.add_argument("--out", type=Path, default=Path("runs/search"))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--development", action="store_true", help="other data sets")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    past, new, seeds, learners = PAST, NEW, SEEDS, list(LEARNERS)
+    past, new, seeds, learners = PAST, NEW, range(options.seeds), list(LEARNERS)
     budgets, past_trials = (FEW, TRIALS), PAST_TRIALS
     methods = [WITH, WITHOUT, RANDOM, HALVING, OPTUNA]
     if options.development:
         new = DEVELOPMENT
     if options.quick:
-        past, new, seeds, learners = past[:3], new[:2], (0,), learners[:1]
+        past, new, seeds, learners = past[:3], new[:2], range(1), learners[:1]
         budgets, past_trials = (2, 4), 10
     archives = options.out / "archives"
     Parallel(options.jobs)(
@@ -359,7 +360,7 @@ def main() -> None:
     print(
         f"{date.today()}, {os.cpu_count()} cores, {options.jobs} at a time, Python "
         f"{platform.python_version()}, scikit-learn {sklearn.__version__}; {len(new)} data sets, "
-        f"seeds {seeds}, {len(past)} past data sets of {past_trials} trials\n"
+        f"{len(seeds)} seeds, {len(past)} past data sets of {past_trials} trials\n"
     )
     print(tables({key: found[key] for key in keys}, budgets))
 

@@ -91,7 +91,11 @@ def test_a_warm_start_begins_with_its_mean():
 def test_without_a_past_it_starts_in_the_middle():
     useless = [Task.of(np.full((4, 3), 0.5), [1.0] * 4)]
     for strategy in (make("cma-es", ENCODER), make("ws-cma-es", ENCODER, useless)):
-        assert strategy.start.mean.tolist() == [0.5] * 3 and not strategy.mean_first
+        assert strategy.start.mean.tolist() == [0.5] * 3
+        draws = [
+            strategy.propose(Task.of(NONE, []), NONE, np.random.default_rng(k)) for k in (1, 2)
+        ]
+        assert (draws[0] != draws[1]).all()  # not the middle itself
 
 
 def test_it_descends():

@@ -225,6 +225,13 @@ def test_support_sets_and_rows_do_not_overlap():
         assert len(np.unique(np.concatenate([told, rest]), axis=0)) == 30
 
 
+def test_validation_draws_every_task_as_often():
+    table = Table(bowls(3), lambda y: y / y.max(), rows=30)
+    rows = table.draw_evenly(7, np.random.default_rng(0))
+    assert np.unique(rows.X.sum((1, 2)).numpy().round(9)).size == 3 and len(rows.X) == 6
+    assert len(table.draw_evenly(2, np.random.default_rng(0)).X) == 2
+
+
 def test_learning_stops_early_and_keeps_the_best_weights(monkeypatch):
     monkeypatch.setattr(neural, "_EVERY", 2)
     monkeypatch.setattr(neural, "_PATIENCE", 3)

@@ -162,6 +162,7 @@ def test_the_posterior_is_that_of_dense_matrices():
     assert model.covariance(Z) == pytest.approx(covariance)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 def test_the_posterior_is_that_of_botorch():
     torch = pytest.importorskip("torch")
     models = pytest.importorskip("botorch.models")
@@ -364,6 +365,15 @@ def test_predictions_are_in_units_of_the_loss(learnt):
     joint_posterior = learnt.fit(other).predict(Z, joint=True)
     variances = np.diag(joint_posterior.covariance)
     assert variances == pytest.approx(np.square(joint_posterior.std), rel=1e-6)
+
+
+def test_a_study_that_begins_near_the_optimum_is_predicted_at_its_own_level(learnt):
+    """All losses are below what past tasks had on average, but their mean is the study's zero."""
+    X = np.array([0.3, 0.6]) + 0.05 * np.random.default_rng(3).normal(size=(8, 2))
+    task = Task.of(X, 7.0 + np.square(X - [0.3, 0.6]).sum(axis=1))
+    learnt.fit(task)
+    assert learnt._level > 0.5
+    assert learnt.predict(X).mean == pytest.approx(task.y, abs=0.5 * task.y.std())
 
 
 def test_of_a_long_study_all_rows_are_predicted_from(learnt):

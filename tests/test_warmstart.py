@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rankwise import Encoder, Optimizer, Task, TaskSet
+from rankwise.baselines import greedy_portfolio
 from rankwise.errors import OptionError, UnknownNameError
 from rankwise.methods import make
 from rankwise.strategy import ModelStrategy, RandomStrategy
@@ -107,6 +108,27 @@ def test_after_the_greedy_ones_the_others_follow_by_their_means(monkeypatch):
     order = greedy_order(values).tolist()
     rest = values.mean(axis=1)[order[2:]]
     assert (np.diff(rest) > 0).all() and sorted(order) == list(range(6))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_portfolio_by_rank_lowers_the_mean_best_rank_most(seed):
+    rng = np.random.default_rng(seed)
+    X = ENCODER.sample(12, rng)
+    past = [Task.of(X, 10.0**k * np.round(rng.random(12), 1)) for k in range(4)]
+    ranks = np.array([[np.sum(task.y < loss) for loss in task.y] for task in past])
+    rows = greedy_portfolio(past, 3, "rank").tolist()
+    chosen = [X.tolist().index(row) for row in rows]
+
+    def reached(which):
+        return ranks[:, which].min(axis=1).mean()
+
+    for k in range(len(chosen)):
+        assert reached(chosen[: k + 1]) == min(reached([*chosen[:k], j]) for j in range(12))
+    assert len(chosen) == 3 or reached(chosen) == 0
+    strategy = make("portfolio", ENCODER, past, length=3, measure="rank")
+    assert strategy.rows.tolist() == rows
+    with pytest.raises(UnknownNameError, match=r"measure.*rank, regret"):
+        make("portfolio", ENCODER, past, measure="loss")
 
 
 # ---------------------------------------------------------------------- which tasks are similar
