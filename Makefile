@@ -16,7 +16,7 @@ POSTGRES := $(VENV)/.installed-postgres
 .PHONY: help demo test test-postgres docs lint typecheck unit clean
 
 help:
-	@echo "make demo          tune a new data set with and without past studies; a table and a picture"
+	@echo "make demo          rankwise tune on a new table, from the studies of earlier ones; a picture and a report"
 	@echo "make test          every check: lint, typecheck, unit tests (JOBS=2 processes)"
 	@echo "make lint          ruff: rules and format"
 	@echo "make typecheck     mypy, strict, on src"

@@ -1,12 +1,11 @@
 """The demo: `rankwise tune` on a new table, with and without the studies of earlier ones.
 
-Earlier tables are tuned once and their studies kept in an archive. A new one, images of digits, is
-then tuned from what they say and, with the same number of trials, from nothing.
+An archive holds the studies of ten earlier tables (benchmarks/earlier.py made them). A
+new one, images of digits, is tuned from what they say and, with as many trials, from nothing.
 Run: make demo, or python examples/demo.py [FOLDER] [SEEDS]; with more than one seed it says how
 much the past is worth on average.
 """
 
-import json
 import shlex
 import subprocess
 import sys
@@ -14,44 +13,20 @@ from pathlib import Path
 
 import numpy as np
 import optuna
-import pandas as pd
 from rich.console import Console
 from rich.table import Table
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.datasets import load_digits
 
-PAST = ("iris", "wine", "cancer", "digits389", "digits147", "digits0256")
-NEW, TRIALS, PAST_TRIALS = "digits", 15, 25
-
-
-def data(name: str) -> pd.DataFrame:
-    """A data set that comes with scikit-learn, or a part of one, as a table with a target."""
-    load = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer}
-    bunch = load.get(name, load_digits)(as_frame=True)
-    table = bunch.frame.rename(columns={"target": "kind"})
-    table["kind"] = "class " + table["kind"].astype(str)
-    if name in load:
-        return table
-    if name == NEW:
-        return table[:500]
-    wanted = [f"class {digit}" for digit in name.removeprefix("digits")]
-    return table[500:][table["kind"][500:].isin(wanted)]  # other images than those of NEW
+EARLIER = Path(__file__).parent / "earlier-svc.jsonl"
+TRIALS, ROWS = 15, slice(900, 1300)
 
 
-def tune(name: str, folder: Path, trials: int, seed: int, *options: str) -> list[str]:
-    """The command that tunes a support vector machine for a table in the folder."""
-    table, archive = folder / f"{name}.csv", f"sqlite:///{folder / 'rankwise.db'}"
-    command = ["rankwise", "tune", str(table), "--target", "kind", "--estimator", "svc"]
-    command += ["--metric", "accuracy", "--trials", str(trials), "--seed", str(seed)]
-    return [*command, "--archive", archive, "--name", f"{name}-{seed}", *options]
-
-
-def run(command: list[str], quiet: bool) -> str:
-    """What a command prints; it is shown unless it is quiet."""
-    here = [sys.executable, "-m", "rankwise.cli", *command[1:]]
+def run(command: str, quiet: bool = False) -> None:
+    """Run a command, which is shown with what it prints unless it is quiet."""
     if not quiet:
-        print(f"$ {shlex.join(command)}", flush=True)
-    done = subprocess.run(here, check=True, text=True, capture_output=quiet)
-    return done.stdout if quiet else ""
+        print(f"$ rankwise {command}", flush=True)
+    here = [sys.executable, "-m", "rankwise.cli", *shlex.split(command)]
+    subprocess.run(here, check=True, capture_output=quiet)
 
 
 def best_so_far(folder: Path, name: str) -> np.ndarray:
@@ -103,23 +78,22 @@ def main(folder: str = "runs/demo", seeds: int = 1) -> dict[str, np.ndarray]:
     """Run, print and plot."""
     out, console = Path(folder), Console()
     out.mkdir(parents=True, exist_ok=True)
-    for name in (*PAST, NEW):
-        data(name).to_csv(out / f"{name}.csv", index=False)
-    console.print(f"Earlier tables: {', '.join(PAST)}; {PAST_TRIALS} trials of each.")
-    for name in PAST:
-        found = json.loads(run(tune(name, out, PAST_TRIALS, 0, "--json"), quiet=True))
-        console.print(f"  {name}: accuracy {found['best']['score']:.4f} in the archive")
-    console.print("\nThe new one, also without history (--compare):")
+    table_file = shlex.quote(str(out / "digits.csv"))
+    images = load_digits(as_frame=True).frame.rename(columns={"target": "digit"})[ROWS]
+    images.to_csv(out / "digits.csv", index=False)
+    where = f"--archive {shlex.quote(f'sqlite:///{out}/rankwise.db')}"
+    run(f"archive import {shlex.quote(str(EARLIER))} {where}", quiet=seeds > 1)
     curves: dict[str, list[np.ndarray]] = {"with earlier studies": [], "without": []}
     for seed in range(seeds):
-        report = out / "report.html"
-        run(tune(NEW, out, TRIALS, seed, "--compare", "--report", str(report)), quiet=seed > 0)
-        curves["with earlier studies"].append(best_so_far(out, f"{NEW}-{seed}"))
-        curves["without"].append(best_so_far(out, f"{NEW}-{seed}-without-history"))
+        name, report = f"digits-{seed}", shlex.quote(str(out / "report.html"))
+        what = f"tune {table_file} --target digit --task classification --estimator svc"
+        how = f"--trials {TRIALS} --seed {seed} --cv 3 --compare --report {report} --name {name}"
+        run(f"{what} {how} {where}", quiet=seeds > 1)
+        curves["with earlier studies"].append(best_so_far(out, name))
+        curves["without"].append(best_so_far(out, f"{name}-without-history"))
         if seeds > 1:  # or the next one knows the answer
-            for study in (f"{NEW}-{seed}", f"{NEW}-{seed}-without-history"):
-                archive = f"sqlite:///{out / 'rankwise.db'}"
-                run(["rankwise", "archive", "forget", study, "--yes", "--archive", archive], True)
+            for study in (name, f"{name}-without-history"):
+                run(f"archive forget {study} --yes {where}", quiet=True)
     stacked = {label: np.array(runs) for label, runs in curves.items()}
     console.print(table(stacked))
     draw(stacked, out / "demo.png")

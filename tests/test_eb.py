@@ -21,7 +21,6 @@ from rankwise.cache import learnt_optimizer
 from rankwise.errors import ModelFileError, OptionError
 from rankwise.surrogates import eb
 from rankwise.surrogates.eb import EmpiricalBayes
-from rankwise.surrogates.votes import pair_agreement
 from rankwise.surrogates.files import write_model
 from rankwise.surrogates.gp import GaussianProcess
 from rankwise.surrogates.models import (
@@ -34,6 +33,7 @@ from rankwise.surrogates.models import (
     residual_slopes,
 )
 from rankwise.surrogates.sources import Source
+from rankwise.surrogates.votes import pair_agreement
 from rankwise.task import Task
 
 SQUARE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}

@@ -27,4 +27,4 @@ def test_example(name, tmp_path):
     assert "the surrogate failed" not in done.stderr
     if name == "demo.py":
         written = {p.name for p in (tmp_path / "runs" / "demo").iterdir()}
-        assert {"demo.png", "past.db"} <= written
+        assert {"demo.png", "report.html", "rankwise.db"} <= written

@@ -355,11 +355,11 @@ def test_the_table_describes_itself():
 TRANSFER = [name for name in methods.available() if methods.get(name).transfer]
 every_transfer_method = pytest.mark.parametrize("method", TRANSFER)
 TRAINING = MetaTraining(steps=200, lists=4, list_size=20, support=10, rate=5e-3)
-LEARNING = {"dre": {"training": TRAINING}, **dict.fromkeys(NETWORKS, {"steps": 300})}
+LEARNING = {"dre": {"training": TRAINING}, **{key: {"steps": 300} for key in NETWORKS}}
 """Options with which a method learns the past fast."""
 HASTE = {
     "dre": {"training": replace(TRAINING, steps=10)},
-    **dict.fromkeys(NETWORKS, {"steps": 10}),
+    **{key: {"steps": 10} for key in NETWORKS},
 }
 """And those with which it learns next to nothing, faster still."""
 

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from rankwise.errors import RankwiseError
-from rankwise.errors import TableError
+from rankwise.errors import RankwiseError, TableError
 from rankwise.tabular import Preparation, Problem, read_table
 
 

@@ -47,7 +47,7 @@ Callback = Callable[[Trial, Result], Any]
 
 def minimize(
     objective: Objective,
-    space: ConfigurationSpace | Mapping[str, Any],
+    space: ConfigurationSpace | Mapping[str, Any] | Encoder,
     *,
     trials: int | None = None,
     seconds: float | None = None,
@@ -73,7 +73,8 @@ def minimize(
 
     Args:
         objective: maps a configuration (a dict of the active hyperparameters) to a number.
-        space: a ConfigSpace space, or a dict as in `rankwise.make_space`.
+        space: a ConfigSpace space, a dict as in `rankwise.make_space`, or an encoder, such as that
+            of a `rankwise.bounding_box`.
         trials: stop when the study has so many, those of an earlier run included; 30 if
             neither `trials` nor `seconds` is given.
         seconds: start no evaluation after so many seconds of this call.
@@ -111,7 +112,7 @@ def minimize(
     trials = _check_limits(trials, seconds, target)
     watchers: list[Callback] = [callbacks] if callable(callbacks) else list(callbacks)
     evaluator = Evaluator(objective, n_jobs, timeout)
-    encoder = Encoder(space)
+    encoder = space if isinstance(space, Encoder) else Encoder(space)
     _check_options(method, options)
     past = as_task_set(tasks)
     own = methods.get(method).options

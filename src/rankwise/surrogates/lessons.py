@@ -31,7 +31,8 @@ def learnt_models(
     """
     models = Models.grid()
     rng, others = np.random.default_rng(seed), np.random.default_rng([seed, 1])
-    evidence, placebo = [], []
+    evidence: list[Array] = []
+    placebo: list[Array] = []
     for lesson in lessons:
         for k in range(_EXERCISES):
             rows = _some_rows(lesson.scores, rng, bias=float(k % 3))
