@@ -13,7 +13,7 @@ DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 POSTGRES := $(VENV)/.installed-postgres
 
-.PHONY: help demo test test-postgres docs lint typecheck unit clean
+.PHONY: help demo test test-postgres docs lint typecheck unit browser clean
 
 help:
 	@echo "make demo          rankwise tune on a new table, from the studies of earlier ones; a picture and a report"
@@ -39,9 +39,21 @@ typecheck: $(DEV)
 	@echo "mypy: strict on src"
 	@$(RUN) -m mypy
 
-unit: $(DEV)
+unit: $(DEV) browser
 	@echo "pytest: $(JOBS) processes"
 	@$(RUN) -m pytest -n $(JOBS) $(ARGS)
+
+# Reports are looked at in a browser. Where there is none Debian's is installed, if that is possible;
+# otherwise the tests that need it are skipped.
+browser:
+	@for name in chromium chromium-browser google-chrome; do \
+		command -v $$name >/dev/null 2>&1 && exit 0; done; \
+	command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] || exit 0; \
+	echo "Installing Chromium"; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	{ timeout 600 apt-get -qq update && \
+		timeout 600 apt-get -qq install -y --no-install-recommends chromium; } >/dev/null 2>&1 || \
+		echo "Chromium could not be installed: tests that need a browser are skipped"
 
 # Where `initdb` is missing, Debian's PostgreSQL is installed.
 test-postgres: $(POSTGRES)

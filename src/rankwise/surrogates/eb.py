@@ -388,7 +388,7 @@ class EmpiricalBayes(TransferSurrogate):
                 half[h] += source * transfer
             half[h] += KAPPA
             # In place, as the transpose of rows is in the order of Fortran.
-            blas.dtrsm(1.0, self._fit.L[h].T, half[h].T, side=1, overwrite_b=1)
+            blas.dtrmm(1.0, self._whitener[h].T, half[h].T, side=1, overwrite_b=1)
             mean[h] += self._fit.target[h] @ half[h]
         return view, mean, half
 
