@@ -56,7 +56,7 @@ def fingerprint(found):
         stats.uniform,
         stats.Normal(mu=1.0, sigma=2.0),
     ],
-    ids=str,
+    ids=lambda d: getattr(getattr(d, "dist", d), "name", type(d).__name__),
 )
 def test_continuous_distributions_keep_their_shape(distribution):
     values = [params["C"] for params in drawn(space_from(SVC(), {"C": distribution}))]
