@@ -69,6 +69,7 @@ _PLAIN_PART = 4  # one in so many of the leading models is without the past
 _PASS = 0.2  # nats per part of a study that the others must explain for the past to be used
 _FEW_SOURCES, _FEW_ROWS = 16, 64  # in a compact past
 _TINY = 1e-12
+_SMALLEST = float(np.finfo(float).tiny)
 
 
 class EmpiricalBayes(TransferSurrogate):
@@ -246,7 +247,7 @@ class EmpiricalBayes(TransferSurrogate):
         ):
             members = np.flatnonzero(group)
             top = members[np.argsort(-self.weights[members], kind="stable")[:n]]
-            weight = self.weights[top] + np.finfo(float).tiny
+            weight = self.weights[top] + _SMALLEST
             large = weight >= _LEAST * weight.sum()
             lead.append(top[large])
             share.append(total * weight[large] / weight[large].sum())
@@ -309,7 +310,7 @@ class EmpiricalBayes(TransferSurrogate):
         total = share @ (std * (z * ndtr(z) + np.exp(-0.5 * z * z) / _ROOT_2PI))
         total = np.maximum(total, 0.0) + self._ballot.promise(view.votes)
         if total.max(initial=0.0) > _TINY:
-            utility: Array = np.log(np.maximum(total, np.finfo(float).tiny))
+            utility: Array = np.log(np.maximum(total, _SMALLEST))
             return utility
         return np.asarray(logsumexp(np.log(std) + log_h(z), axis=0, b=share[:, None]))
 
@@ -344,7 +345,7 @@ class EmpiricalBayes(TransferSurrogate):
         total = max(total, 0.0) + float(self._ballot.promise(votes[None])[0])
         gradient += self._ballot.slope(votes, by_votes)
         if total <= _TINY:
-            return math.log(np.finfo(float).tiny), np.zeros(len(x))
+            return math.log(_SMALLEST), np.zeros(len(x))
         return math.log(total), gradient / total
 
     @property
@@ -423,8 +424,9 @@ class EmpiricalBayes(TransferSurrogate):
 
     def _settle(self) -> None:
         """What predictions need of the observations, once."""
-        used, self._which = np.unique(self._lead.factor, return_inverse=True)
-        self._factors = tuple(used.tolist())
+        factors = self._lead.factor.tolist()
+        self._factors = tuple(sorted(set(factors)))
+        self._which = np.array([self._factors.index(factor) for factor in factors])
         self.__dict__.pop("_whitener", None)
         if len(self._X):
             # The posterior mean at an observation is K alpha - noise^2 alpha, and K alpha = L t.

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -30,6 +31,7 @@ MEANS = (0.0, 1.0)
 SOURCE_WEIGHTS = (0.0, 0.5, 1.0)
 RESIDUAL_WEIGHTS = (0.2, 0.5, 1.0)
 FACTORS = (0.5, 1.0, 2.0)
+_HALVINGS = (2, 1, 0)  # by which they come from the last
 NOISES = (0.05, 0.2)  # standard deviations
 _LARGE = 1e12  # above the squared length of any whitened vector
 
@@ -67,7 +69,7 @@ class Models:
     def __len__(self) -> int:
         return len(self.prior)
 
-    @property
+    @cached_property
     def plain(self) -> Mask:
         """Which models (H,) use nothing of the past but its length-scales."""
         plain: Mask = (self.mean == 0) & (self.source == 0)
@@ -118,11 +120,14 @@ def residual_kernels(
     A: Array, B: Array, lengthscales: Array, which: Sequence[int] = range(len(FACTORS))
 ) -> Array:
     """Matérn-5/2 kernels (F, n, m) between A (n, d) and B (m, d), one per factor asked for."""
-    root = np.sqrt(5.0 * squared_distances(A, B, lengthscales))  # all factors share it
+    root = np.sqrt(5.0 * squared_distances(A, B, lengthscales))  # all factors share it,
+    widest = np.exp(root / -FACTORS[-1])  # and exponentials are powers of one another
     kernels = np.empty((len(which), *root.shape))
     for kernel, k in zip(kernels, which, strict=True):
-        r = root / FACTORS[k]
-        np.multiply(1.0 + r * (1.0 + r / 3.0), np.exp(-r), out=kernel)
+        r, decay = root / FACTORS[k], widest
+        for _ in range(_HALVINGS[k]):
+            decay = decay * decay
+        np.multiply(1.0 + r * (1.0 + r / 3.0), decay, out=kernel)
     return kernels
 
 
