@@ -95,29 +95,29 @@ def check_trials(optimizer, n):
     assert all(type(v) in (str, int, float, bool) for c in configurations for v in c.values())
 
 
-SCRIPT = """
-import json, sys
-sys.path.insert(0, sys.argv[2])
-from test_methods import SPACE, run
-print(json.dumps([t.configuration for t in run(sys.argv[1], SPACE, 8).trials]))
-"""
-
-
-def printed(script, method) -> str:
-    """What a script prints in another process."""
-    return subprocess.run(
-        [sys.executable, "-c", script, method, os.path.dirname(__file__)],
+def elsewhere(function: str) -> dict:
+    """What a function of this file returns in another process, one for all methods."""
+    script = f"import json, test_methods; print(json.dumps(test_methods.{function}()))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
         capture_output=True,
         text=True,
         check=True,
+        cwd=os.path.dirname(__file__),
         env={**os.environ, "PYTHONHASHSEED": "123"},
-    ).stdout
+    )
+    return json.loads(done.stdout)
 
 
-@every_method
-def test_same_seed_same_trials_in_another_process(method):
-    trials = [t.configuration for t in run(method, SPACE, 8).trials]
-    assert json.loads(printed(SCRIPT, method)) == trials
+def all_trials() -> dict:
+    return {
+        method: [t.configuration for t in run(method, SPACE, 8).trials]
+        for method in methods.available()
+    }
+
+
+def test_same_seed_same_trials_in_another_process():
+    assert elsewhere("all_trials") == all_trials()
 
 
 @every_method
@@ -421,20 +421,17 @@ def test_a_design_is_evaluated_first_if_one_is_given(method):
     assert len(learnt(method, "numeric", design="lhs-4")._design_rows) == 4
 
 
-PAST_SCRIPT = """
-import json, sys
-sys.path.insert(0, sys.argv[2])
-from test_methods import go_on, learnt
-print(json.dumps([t.configuration for t in go_on(learnt(sys.argv[1], "mixed"), 6).trials]))
-"""
+def all_trials_after_past_tasks(seed: int = 0) -> dict:
+    return {
+        method: [t.configuration for t in go_on(learnt(method, "mixed", seed=seed), 6).trials]
+        for method in TRANSFER
+    }
 
 
-@every_transfer_method
-def test_same_seed_same_trials_after_past_tasks_in_another_process(method):
-    trials = [t.configuration for t in go_on(learnt(method, "mixed"), 6).trials]
-    assert json.loads(printed(PAST_SCRIPT, method)) == trials
-    other = learnt(method, "mixed", seed=1)
-    assert [t.configuration for t in go_on(other, 6).trials] != trials
+def test_same_seed_same_trials_after_past_tasks_in_another_process():
+    here, other = (all_trials_after_past_tasks(seed) for seed in (0, 1))
+    assert elsewhere("all_trials_after_past_tasks") == here
+    assert all(here[method] != other[method] for method in TRANSFER)
 
 
 @every_transfer_method
