@@ -213,7 +213,8 @@ def test_a_search_that_was_stopped_goes_on(tmp_path, error, n_jobs):
 
 def test_going_on_needs_no_argument_but_the_name(tmp_path):
     whole = search_of(random_state=7).fit(bowl_data())
-    search_of(url(tmp_path), random_state=7, n_trials=5, name="mine").fit(bowl_data())
+    enough = {"callbacks": lambda trial, result: len(result.trials) == 5}
+    search_of(url(tmp_path), random_state=7, name="mine", **enough).fit(bowl_data())
     resumed = search_of(url(tmp_path), random_state=None, name="mine").fit(bowl_data())
     assert params_of(resumed) == params_of(whole)
 
