@@ -233,7 +233,8 @@ class ModelStrategy(Strategy):
         except Exception as error:
             _warn_of_fallback(error)
             return int(rng.integers(len(pool)))
-        return int(rng.choice(np.flatnonzero(values == values.max())))
+        best = np.flatnonzero(values == values.max())
+        return int(best[0] if len(best) == 1 else rng.choice(best))
 
     def trust(self, history: Task) -> float | None:
         surrogate = self.make_surrogate(0)

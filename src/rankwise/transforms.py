@@ -42,14 +42,17 @@ class Standardize:
     @classmethod
     def fit(cls, y: Array, fence: float = 3.0) -> Standardize:
         """Fit to losses (n,), finite, n >= 1."""
-        low, high = _quartiles(y / 16)  # differences of huge losses overflow
-        upper = 16 * float(high + fence * (high - low)) if high > low else float(np.max(y))
-        y = np.minimum(y, upper)
-        unit = float(np.max(np.abs(y))) or 1.0
-        y = y / unit  # squares of huge losses overflow, those of tiny ones vanish
-        spread = float(np.std(y))
+        # Most studies are short: Python's own sums take a fraction of the time of arrays'.
+        ordered = np.sort(y).tolist()
+        low, high = _quartile(ordered, 1), _quartile(ordered, 3)
+        upper = 16 * (high + fence * (high - low)) if high > low else ordered[-1]
+        unit = max(abs(ordered[0]), abs(min(ordered[-1], upper))) or 1.0
+        # squares of huge losses overflow, those of tiny ones vanish
+        parts = [min(value, upper) / unit for value in ordered]
+        mean = math.fsum(parts) / len(parts)
+        spread = math.sqrt(math.fsum((part - mean) ** 2 for part in parts) / len(parts))
         scale = (spread if spread > 1e-12 else 1.0) * unit
-        return cls(float(np.mean(y)) * unit, max(scale, math.ulp(0.0)), upper)
+        return cls(mean * unit, max(scale, math.ulp(0.0)), upper)
 
     def __call__(self, y: Array) -> Array:
         scaled: Array = np.minimum(y, self.upper) / self.scale - self.center / self.scale
@@ -59,16 +62,11 @@ class Standardize:
         return mean * self.scale + self.center, std * self.scale
 
 
-def _quartiles(y: Array) -> tuple[float, float]:
-    """What `np.quantile` gives in a tenth of its time for few numbers (n,)."""
-    ordered, last = np.sort(y).tolist(), len(y) - 1
-
-    def quantile(share: float) -> float:
-        k = int(share * last)
-        low, high = ordered[k], ordered[min(k + 1, last)]
-        return float(low + (high - low) * (share * last - k))
-
-    return quantile(0.25), quantile(0.75)
+def _quartile(ordered: list[float], which: int) -> float:
+    """A sixteenth of the first or third quartile: differences of huge numbers overflow."""
+    k, rest = divmod(which * (len(ordered) - 1), 4)
+    low, high = ordered[k] / 16, ordered[min(k + 1, len(ordered) - 1)] / 16
+    return low + (high - low) * (rest / 4)
 
 
 @dataclass(frozen=True)

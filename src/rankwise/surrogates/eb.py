@@ -207,16 +207,19 @@ class EmpiricalBayes(TransferSurrogate):
         if n == 0:
             self.weights = models.prior
         else:
-            rows = spread_over(self._y, _ENOUGH)
-            square = residual_kernels(X[rows], X[rows], past.lengthscales)
-            seen = self._view.rows(rows)
-            fit = fit_models(models, seen.mean, seen.spread, square, self._y[rows])
+            some, seen, y = X, self._view, self._y
+            if n > _ENOUGH:
+                rows = spread_over(y, _ENOUGH)
+                some, seen, y = X[rows], seen.rows(rows), y[rows]
+            square = residual_kernels(some, some, past.lengthscales)
+            fit = fit_models(models, seen.mean, seen.spread, square, y)
             self.weights = weights(models, fit.log_evidence)
         lead, self._share = self._leaders()
         self._lead = models.some(lead)
         if n == 0:
             h = len(lead)
-            self._fit = Fit(np.zeros(h), np.ones(h), np.empty((h, 0, 0)), np.empty((h, 0)))
+            nothing = np.empty((h, 0)), np.empty((h, 0, 0)), np.arange(h)
+            self._fit = Fit(np.zeros(h), np.ones(h), *nothing)
         elif n <= _ENOUGH:
             self._fit = fit.some(lead)
         else:
@@ -235,23 +238,24 @@ class EmpiricalBayes(TransferSurrogate):
         weight of all of its models; that of the latter is never below `caution`, nor below the
         odds against the past that its examination left.
         """
-        plain = self.models.plain
+        informed, blind = self.models.groups
+        weights = self.weights.tolist()  # few numbers: Python is faster than arrays
         caution = self.caution and max(self.caution, float(expit(-self.exam)))
-        without = (1.0 - caution) * float(self.weights[plain].sum()) + caution
+        within = (1.0 - caution) * sum(weights[h] for h in informed)
         count = max(1, self.leading // _PLAIN_PART)
-        lead: list[np.ndarray] = []
-        share: list[Array] = []
-        for group, n, total in (
-            (~plain, self.leading - count, 1 - without),
-            (plain, count, without),
+        lead: list[int] = []
+        share: list[float] = []
+        for members, n, total in (
+            (informed, self.leading - count, within),
+            (blind, count, 1.0 - within),
         ):
-            members = np.flatnonzero(group)
-            top = members[np.argsort(-self.weights[members], kind="stable")[:n]]
-            weight = self.weights[top] + _SMALLEST
-            large = weight >= _LEAST * weight.sum()
-            lead.append(top[large])
-            share.append(total * weight[large] / weight[large].sum())
-        return np.concatenate(lead), np.concatenate(share)
+            top = sorted(members, key=weights.__getitem__, reverse=True)[:n]
+            least = _LEAST * sum(weights[h] + _SMALLEST for h in top)
+            large = [h for h in top if weights[h] + _SMALLEST >= least]
+            whole = sum(weights[h] + _SMALLEST for h in large)
+            lead += large
+            share += [total * (weights[h] + _SMALLEST) / whole for h in large]
+        return np.array(lead), np.array(share)
 
     def believing(self, X: Array) -> Self:
         """This surrogate as if the posterior mean had been observed at X (m, d), in closed form.
@@ -270,7 +274,7 @@ class EmpiricalBayes(TransferSurrogate):
         kernels = residual_kernels(twin._X, twin._X, self.past.lengthscales)
         L, _ = factors(self._lead, twin._view.spread, kernels)
         target = np.concatenate([self._fit.target, np.zeros((len(L), len(X)))], axis=1)
-        twin._fit = Fit(self._fit.log_evidence, self._fit.v, L, target)
+        twin._fit = replace(self._fit, target=target, factors=L, kind=np.arange(len(L)))
         twin._settle()
         return twin
 
@@ -280,8 +284,7 @@ class EmpiricalBayes(TransferSurrogate):
         if self.past is None:
             return self._plain.predict(X, joint=joint)
         X = np.asarray(X, dtype=float)
-        view, mean, half = self._moments(X)
-        variance = self._prior_variance(view) - np.einsum("hnm,hnm->hm", half, half)
+        view, mean, variance, half = self._moments(X)
         mean, variance = mean / self._fit.v[:, None], np.maximum(variance, 0.0)
         variance /= np.square(self._fit.v)[:, None]
         centre = self._share @ mean
@@ -300,10 +303,9 @@ class EmpiricalBayes(TransferSurrogate):
         """
         if self.past is None:
             return None
-        view, mean, half = self._moments(np.asarray(X, dtype=float))
+        view, mean, variance, _ = self._moments(np.asarray(X, dtype=float))
         if not len(self._X):
             return -view.mean
-        variance = self._prior_variance(view) - np.einsum("hnm,hnm->hm", half, half)
         gain, std = self._best[:, None] - mean, np.sqrt(np.maximum(variance, _TINY))
         share = self._share / self._fit.v
         z = gain / std
@@ -319,14 +321,13 @@ class EmpiricalBayes(TransferSurrogate):
             return None
         x = np.asarray(x, dtype=float)
         by_mean, by_spread, by_votes = self.past.slopes(x)
-        view, mean, half = self._moments(x[None])
+        view, mean, variance, half = self._moments(x[None])
         if not len(self._X):
             return -float(view.mean[0]), -by_mean
         lead, share = self._lead, self._share / self._fit.v
         kernels = residual_slopes(x, self._X, self.past.lengthscales, self._factors)
         half = half[:, :, 0]
-        variance = self._prior_variance(view)[:, 0] - np.square(half).sum(axis=1)
-        std = np.sqrt(np.maximum(variance, _TINY))
+        std = np.sqrt(np.maximum(variance[:, 0], _TINY))
         z = (self._best - mean[:, 0]) / std
         density, below = np.exp(-0.5 * z * z) / _ROOT_2PI, ndtr(z)
         total = float(share @ (std * (z * below + density)))
@@ -372,32 +373,38 @@ class EmpiricalBayes(TransferSurrogate):
             found[name] += self.trust * share
         return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
-    def _moments(self, X: Array) -> tuple[View, Array, Array]:
-        """The past at X (m, d), means (H, m) of the leading models, and L^-1 k (H, n, m)."""
+    def _moments(self, X: Array) -> tuple[View, Array, Array, Array]:
+        """The past at X (m, d), means and variances (H, m) of the leading models, and L^-1 k.
+
+        The last, (H, n, m), is what the covariances k with the observations are when whitened.
+        """
         assert self.past is not None
         view, lead = self.past.view(X), self._lead
-        mean = lead.mean[:, None] * view.mean
+        mean, variance = lead.mean[:, None] * view.mean, self._prior_variance(view)
         if not len(self._X):
-            return view, mean, np.empty((len(lead), 0, len(X)))
+            return view, mean, variance, np.empty((len(lead), 0, len(X)))
         transfer = self._view.spread @ view.spread.T
         kernels = residual_kernels(self._X, X, self.past.lengthscales, self._factors)
         half = np.empty((len(lead), *transfer.shape))
-        squares = np.square(lead.source), np.square(lead.residual)
-        for h, (source, residual) in enumerate(zip(*squares, strict=True)):  # one fits a cache
-            np.multiply(kernels[self._which[h]], residual, out=half[h])
-            if source:
-                half[h] += source * transfer
-            half[h] += KAPPA
+        weights, residuals = np.square(lead.source).tolist(), np.square(lead.residual).tolist()
+        shared = {weight: weight * transfer + KAPPA if weight else KAPPA for weight in weights}
+        for h, weight in enumerate(weights):  # one at a time fits a cache
+            part = half[h]
+            np.multiply(kernels[self._which[h]], residuals[h], out=part)
+            part += shared[weight]
             # In place, as the transpose of rows is in the order of Fortran.
-            blas.dtrmm(1.0, self._whitener[h].T, half[h].T, side=1, overwrite_b=1)
-            mean[h] += self._fit.target[h] @ half[h]
-        return view, mean, half
+            blas.dtrmm(1.0, self._whitener[h].T, part.T, side=1, overwrite_b=1)
+            mean[h] += self._fit.target[h] @ part
+            variance[h] -= np.einsum("nm,nm->m", part, part)
+        return view, mean, variance, half
 
     @cached_property
     def _whitener(self) -> Array:
         """L^-1 (H, n, n) of the leading models."""
-        inverse = [lapack.dtrtri(L.T, lower=0)[0].T for L in self._fit.L]
-        return np.array(inverse).reshape(self._fit.L.shape)
+        whitener = np.empty_like(self._fit.L)
+        for one, L in zip(whitener, self._fit.L, strict=True):
+            one[:] = lapack.dtrtri(L.T, lower=0)[0].T
+        return whitener
 
     def _prior_variance(self, view: View) -> Array:
         """Variances (H, m) of the leading models before any observation."""
@@ -430,9 +437,9 @@ class EmpiricalBayes(TransferSurrogate):
         self.__dict__.pop("_whitener", None)
         if len(self._X):
             # The posterior mean at an observation is K alpha - noise^2 alpha, and K alpha = L t.
-            pairs = zip(self._fit.L, self._fit.target, strict=True)
-            alpha = np.stack([lapack.dtrtrs(L.T, t, lower=0)[0] for L, t in pairs])
-            mean = (self._fit.L @ self._fit.target[:, :, None])[:, :, 0]
+            target = self._fit.target
+            alpha = (target[:, None] @ self._whitener)[:, 0]
+            mean = (self._fit.L @ target[:, :, None])[:, :, 0]
             mean -= np.square(self._lead.noise)[:, None] * alpha
             mean += self._lead.mean[:, None] * self._view.mean
             self._best = mean.min(axis=1)

@@ -46,9 +46,10 @@ the derivative of k by log l_j is the slope times (x_j - x'_j)^2 / l_j^2."""
 def squared_distances(A: Array, B: Array, lengthscales: Array) -> Array:
     """Scaled squared distances (n, m) between the rows of A (n, d) and of B (m, d)."""
     A, B = A / lengthscales, B / lengthscales
-    r2: Array = (A * A).sum(axis=1)[:, None] + (B * B).sum(axis=1) - 2.0 * (A @ B.T)
-    np.maximum(r2, 0.0, out=r2)
-    return r2
+    r2: Array = (-2.0 * A) @ B.T
+    r2 += np.einsum("nd,nd->n", A, A)[:, None]
+    r2 += np.einsum("md,md->m", B, B)
+    return np.maximum(r2, 0.0, out=r2)
 
 
 @dataclass(frozen=True)

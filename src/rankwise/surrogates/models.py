@@ -33,6 +33,7 @@ RESIDUAL_WEIGHTS = (0.2, 0.5, 1.0)
 FACTORS = (0.5, 1.0, 2.0)
 _HALVINGS = (2, 1, 0)  # by which they come from the last
 NOISES = (0.05, 0.2)  # standard deviations
+_ROOT5 = 5.0**0.5
 _LARGE = 1e12  # above the squared length of any whitened vector
 
 
@@ -75,6 +76,18 @@ class Models:
         plain: Mask = (self.mean == 0) & (self.source == 0)
         return plain
 
+    @cached_property
+    def groups(self) -> tuple[list[int], list[int]]:
+        """The numbers of the models with and of those without the past."""
+        return np.flatnonzero(~self.plain).tolist(), np.flatnonzero(self.plain).tolist()
+
+    @cached_property
+    def covariances(self) -> tuple[Models, np.ndarray]:
+        """G models that have all the different covariances, and which of these each has (H,)."""
+        table = np.stack([self.source, self.residual, self.factor, self.noise])
+        _, first, which = np.unique(table, axis=1, return_index=True, return_inverse=True)
+        return self.some(first), which.ravel()
+
     def some(self, which: np.ndarray) -> Models:
         """Those models, in that order; their prior is made to sum to one."""
         prior = self.prior[which]
@@ -102,32 +115,50 @@ class Fit:
     Attributes:
         log_evidence: (H,), up to a constant that all models share.
         v: inverse scale of the losses (H,), eq. 2.
-        L: Cholesky factors (H, n, n) of the covariances.
         target: L^-1 (v y - m mu), (H, n).
+        factors: Cholesky factors (G, n, n) of the different covariances.
+        kind: which of them is that of each model (H,).
     """
 
     log_evidence: Array
     v: Array
-    L: Array
     target: Array
+    factors: Array
+    kind: np.ndarray
 
     def some(self, which: np.ndarray) -> Fit:
         """Of those models, in that order."""
-        return Fit(self.log_evidence[which], self.v[which], self.L[which], self.target[which])
+        kind = self.kind[which]
+        return Fit(
+            self.log_evidence[which], self.v[which], self.target[which], self.factors, kind
+        )
+
+    @property
+    def L(self) -> Array:
+        """Cholesky factors (H, n, n) of the models' covariances."""
+        each: Array = self.factors[self.kind]
+        return each
 
 
 def residual_kernels(
     A: Array, B: Array, lengthscales: Array, which: Sequence[int] = range(len(FACTORS))
 ) -> Array:
     """Matérn-5/2 kernels (F, n, m) between A (n, d) and B (m, d), one per factor asked for."""
-    root = np.sqrt(5.0 * squared_distances(A, B, lengthscales))  # all factors share it,
-    widest = np.exp(root / -FACTORS[-1])  # and exponentials are powers of one another
+    root = squared_distances(A, B, lengthscales / _ROOT5)  # all factors share it,
+    np.sqrt(root, out=root)
+    widest = root / -FACTORS[-1]
+    np.exp(widest, out=widest)  # and exponentials are powers of one another
     kernels = np.empty((len(which), *root.shape))
     for kernel, k in zip(kernels, which, strict=True):
-        r, decay = root / FACTORS[k], widest
+        # 1 + r + r^2 / 3 with r = root / factor, in place
+        np.multiply(root, 1.0 / (3.0 * FACTORS[k] ** 2), out=kernel)
+        kernel += 1.0 / FACTORS[k]
+        kernel *= root
+        kernel += 1.0
+        decay = widest
         for _ in range(_HALVINGS[k]):
             decay = decay * decay
-        np.multiply(1.0 + r * (1.0 + r / 3.0), decay, out=kernel)
+        kernel *= decay
     return kernels
 
 
@@ -150,13 +181,15 @@ def fit_models(models: Models, mean: Array, spread: Array, kernels: Array, y: Ar
         y: standardised losses (n,).
     """
     n = len(y)
-    L, whitened = factors(models, spread, kernels, np.stack([y, mean]))
-    wy, wm = whitened[:, 0], whitened[:, 1] * models.mean[:, None]
-    S, T, D = (wy * wy).sum(axis=1) + 1.0, (wy * wm).sum(axis=1), (wm * wm).sum(axis=1)
+    different, kind = models.covariances
+    L, whitened = factors(different, spread, kernels, np.stack([y, mean]))
+    log_det = np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)[kind]
+    wy, wm = whitened[kind, 0], whitened[kind, 1] * models.mean[:, None]
+    S, T, D = (np.einsum("hn,hn->h", a, b) for a, b in ((wy, wy), (wy, wm), (wm, wm)))
+    S += 1.0
     v = (T + np.sqrt(T * T + 4.0 * S * (n + 1))) / (2.0 * S)
-    log_det = np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
     evidence = (n + 1) * np.log(v) - 0.5 * (v * v * S - 2.0 * v * T + D) - log_det
-    return Fit(evidence, v, L, v[:, None] * wy - wm)
+    return Fit(evidence, v, v[:, None] * wy - wm, L, kind)
 
 
 def factors(
@@ -176,11 +209,11 @@ def factors(
     bordered = np.zeros((len(models), end, end))
     K = bordered[:, :n, :n]
     np.multiply(np.square(models.residual)[:, None, None], kernels[models.factor], out=K)
-    K += np.square(models.source)[:, None, None] * (spread @ spread.T)
-    K += KAPPA
-    K[:, np.arange(n), np.arange(n)] += np.square(models.noise)[:, None]
+    K += np.square(models.source)[:, None, None] * (spread @ spread.T) + KAPPA
+    diagonal = np.einsum("hii->hi", bordered)  # a view
+    diagonal[:, :n] += np.square(models.noise)[:, None]
+    diagonal[:, n:] = _LARGE
     bordered[:, n:, :n] = rows
-    bordered[:, np.arange(n, end), np.arange(n, end)] = _LARGE
     try:
         whole = np.asarray(np.linalg.cholesky(bordered))
     except np.linalg.LinAlgError:  # rounding; each gets the jitter that it needs

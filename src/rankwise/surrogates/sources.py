@@ -11,6 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -395,11 +396,10 @@ class Memory:
         X = np.ascontiguousarray(X)
         row = np.dtype((np.void, X.itemsize * X.shape[1]))
         keys: list[Any] = X.view(row).ravel().tolist()  # each row's bytes
-        numbers = list(map(self._number.get, keys))
-        if None in numbers:
-            new = {
-                key: k for k, (key, n) in enumerate(zip(keys, numbers, strict=True)) if n is None
-            }
+        numbers = self._numbers(keys)
+        unknown = np.flatnonzero(numbers < 0).tolist()
+        if unknown:
+            new = {keys[k]: k for k in unknown}
             values = self._function(X[list(new.values())])
             if len(self._number) + len(new) > MEMORY or not self._number:
                 self._number, self._values = {}, np.empty((0, values.shape[1]))
@@ -408,9 +408,13 @@ class Memory:
             first = len(self._values)
             self._number.update({key: first + j for j, key in enumerate(new)})
             self._values = np.concatenate([self._values, values])
-            numbers = [self._number[key] for key in keys]
-        known: Array = self._values[np.array(numbers)]
+            numbers = self._numbers(keys)
+        known: Array = self._values.take(numbers, axis=0)
         return known
+
+    def _numbers(self, keys: Sequence[bytes]) -> np.ndarray:
+        """The rows (n,) of the values that are known by these keys; -1: not known."""
+        return np.fromiter(map(self._number.get, keys, repeat(-1)), np.intp, len(keys))
 
 
 def sources_of(

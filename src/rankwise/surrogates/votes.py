@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from rankwise.surrogates.sources import View
 from rankwise.types import Array
 
 _ENOUGH = 100  # observations whose pairs are compared
+_BLOCK = 1_000_000  # comparisons at once
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,11 @@ class Ballot:
             strength: of all promises together, after one observation.
         """
         votes = view.votes
-        rows = spread_over(y, _ENOUGH) if len(y) else []
-        agree, pairs = pair_agreement(votes[rows], y[rows])
+        some, told = votes[: len(y)], y
+        if len(y) > _ENOUGH:
+            rows = spread_over(y, _ENOUGH)
+            some, told = votes[rows], y[rows]
+        agree, pairs = pair_agreement(some, told)
         skill = np.maximum((agree + 1.0) / (pairs + 2.0) - 0.5, 0.0) if pairs else 1.0
         weight = view.counts * skill
         total = weight.sum()
@@ -68,16 +71,12 @@ def pair_agreement(votes: Array, y: Array) -> tuple[Array, int]:
         votes: of p sources at the observations (n, p).
         y: losses (n,); pairs of equal ones do not count.
     """
-    i, j = _pairs(len(y))
-    order = np.sign(y[i] - y[j])
-    counted = order != 0
-    i, j, order = i[counted], j[counted], order[counted]
-    agree: Array = ((votes[i] - votes[j]) * order[:, None] > 0).sum(axis=0).astype(float)
-    return agree, len(order)
-
-
-@lru_cache(maxsize=_ENOUGH)
-def _pairs(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the second of each pair of n things."""
-    first, second = np.triu_indices(n, 1)
-    return first, second
+    below = (y[:, None] < y).ravel()
+    n, p = votes.shape
+    agree, step = np.empty(p), max(1, _BLOCK // max(len(below), 1))
+    for k in range(0, p, step):
+        some = votes[:, k : k + step]
+        alike = (some[:, None] < some).reshape(n * n, some.shape[1])
+        # As a product, in numbers that count pairs exactly
+        agree[k : k + step] = below.astype(np.float32) @ alike.astype(np.float32)
+    return agree, int(np.count_nonzero(below))
