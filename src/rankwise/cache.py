@@ -14,7 +14,8 @@ from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
 from rankwise.task import TaskSet
 
-_HOW = ("model", "previous", "checkpoint", "progress")  # options that do not change what is learnt
+_HOW = ("model", "previous", "checkpoint", "progress", "guard")
+"""Options that do not change what is learnt."""
 
 _KEY_LENGTH = 32
 _REVISION = 3  # raised when the same past is learnt in another way, within a version

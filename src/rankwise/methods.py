@@ -45,7 +45,7 @@ class Method:
     @property
     def options(self) -> dict[str, Any]:
         """The options and their defaults."""
-        own = _keywords(self.build)
+        own = _keywords(self.build) | (_GUARD if self.transfer else {})
         if not self.surrogate:
             return own
         from rankwise import surrogates
@@ -53,6 +53,9 @@ class Method:
         settings = _keywords(getattr(surrogates, self.surrogate))
         fixed = {"seed", *getattr(self.build, "keywords", {})}
         return {**own, **{name: value for name, value in settings.items() if name not in fixed}}
+
+
+_GUARD = {"guard": False}  # an option of all methods that learn from past tasks
 
 
 def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
@@ -105,7 +108,24 @@ def make(
             able = ", ".join(m.name for m in _TABLE.values() if m.transfer)
             raise OptionError(f"method {name!r} cannot learn from past tasks; these can: {able}")
         return method.build(encoder, **options)
-    return method.build(encoder, _checked_tasks(encoder, tasks), **options)
+    guard = options.pop("guard", False)
+    if not isinstance(guard, bool):
+        raise OptionError(f"guard is True or False, not {guard!r}")
+    strategy = method.build(encoder, _checked_tasks(encoder, tasks), **options)
+    if guard and (len(tasks) or options.get("model") is not None):
+        return _guarded(name, strategy)
+    return strategy
+
+
+def _guarded(name: str, strategy: Strategy) -> Strategy:
+    """A strategy that uses the past only as far as the past foretells the study's evaluations."""
+    from rankwise.guard import GuardedStrategy
+    from rankwise.strategy import ModelStrategy
+
+    if isinstance(strategy, ModelStrategy) and not strategy.informed:
+        return strategy  # the past had nothing to teach
+    plain = make("mbo" if name == "auto" else "gp", strategy.encoder)
+    return GuardedStrategy(strategy.encoder, None, strategy, plain)
 
 
 def _checked_tasks(encoder: Encoder, tasks: TaskSet | Sequence[Task]) -> TaskSet:

@@ -11,6 +11,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -87,6 +88,13 @@ class Strategy(ABC):
 
     def trust(self, history: Task) -> float | None:
         """How probable it is that the past applies to a study; None if there is no telling."""
+        return None
+
+    def foresight(self, X: Array) -> Array | None:
+        """Numbers (m,) by which the past alone orders configurations (m, d), the best the lowest.
+
+        None if the strategy has no past, or it says nothing of most configurations.
+        """
         return None
 
     def explain(self, history: Task, X: Array) -> list[Explanation]:
@@ -241,6 +249,18 @@ class ModelStrategy(Strategy):
         if "trust" not in vars(type(surrogate)):  # fitting it would be in vain
             return None
         return surrogate.fit(history).trust
+
+    def foresight(self, X: Array) -> Array | None:
+        if not self.informed or not len(X):
+            return None
+        with one_thread():
+            return self._before.predict(X).mean
+
+    @cached_property
+    def _before(self) -> Surrogate:
+        """The surrogate before any evaluation."""
+        make = self.make_pool_surrogate or self.make_surrogate
+        return make(0).fit(Task.of(np.empty((0, self.encoder.n_columns)), []))
 
     def explain(self, history: Task, X: Array) -> list[Explanation]:
         surrogate = self.make_surrogate(0)

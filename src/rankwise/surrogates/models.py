@@ -129,9 +129,7 @@ class Fit:
     def some(self, which: np.ndarray) -> Fit:
         """Of those models, in that order."""
         kind = self.kind[which]
-        return Fit(
-            self.log_evidence[which], self.v[which], self.target[which], self.factors, kind
-        )
+        return Fit(self.log_evidence[which], self.v[which], self.target[which], self.factors, kind)
 
     @property
     def L(self) -> Array:

@@ -1,0 +1,101 @@
+"""A guard against a misleading past, the same for all methods that learn from one.
+
+It watches how well the past alone, without any evaluation of the study, puts these evaluations in
+order. As long as it does, the method that learns proposes; where it does not, a method without the
+past. A probe, drawn at random, is among the first trials: of configurations that the past
+recommends alone nothing can be learnt about the others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from rankwise.strategy import Explanation, Learner, RandomStrategy, Strategy
+from rankwise.surrogates.exact import spread_over
+from rankwise.surrogates.votes import pair_agreement
+from rankwise.task import Task
+from rankwise.types import Array
+
+_FIRST = 5  # trials that the past begins with, unless evaluations are there already
+_PROBE = 3  # one in so many of them is drawn at random
+_DOUBT = 1.0  # standard deviations above chance at which the past is trusted by half
+_FULL, _LEAST = 10, 0.5  # trials in which it may propose all, and its share of many at most
+_ENOUGH = 100  # evaluations that are compared
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+@dataclass(frozen=True)
+class GuardedStrategy(Strategy):
+    """A strategy that learns from the past as far as the past can be trusted, else another one.
+
+    Which of the two proposes depends on the number of trials and on the evaluations alone: trial k
+    is the learner's if the fractional part of k times the golden section, which fills the unit
+    interval evenly, is below `trust` times max(1/2, min(1, 10 / k)).
+
+    Attributes:
+        transfer: learns from the past.
+        plain: does not.
+    """
+
+    transfer: Strategy
+    plain: Strategy
+
+    @property
+    def informed(self) -> bool:
+        return True
+
+    @property
+    def learner(self) -> Learner | None:
+        """What has learnt past tasks and can be saved, if anything."""
+        return getattr(self.transfer, "learner", None)
+
+    def trust(self, history: Task) -> float | None:
+        """How sure it is that the past orders the evaluations better than chance, from 0 to 1.
+
+        Kendall's agreement is compared with what it is for two unrelated orders: an agreement one
+        standard deviation above that is trusted by half. None if the strategy cannot say how
+        the past alone orders configurations.
+        """
+        rows = spread_over(history.losses, _ENOUGH)
+        foresight = self.transfer.foresight(history.X[rows])
+        return None if foresight is None else order_trust(foresight, history.losses[rows])
+
+    def foresight(self, X: Array) -> Array | None:
+        return self.transfer.foresight(X)
+
+    def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
+        return self._turn(history, len(pending)).propose(history, pending, rng)
+
+    def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
+        return self._turn(history, 0).choose(history, pool, rng)
+
+    def explain(self, history: Task, X: Array) -> list[Explanation]:
+        return self._turn(history, 0).explain(history, X)
+
+    def _turn(self, history: Task, pending: int) -> Strategy:
+        """Who proposes next."""
+        k = len(history) + pending
+        if len(history) < _FIRST:
+            probes = k % _PROBE == _PROBE - 1
+            return RandomStrategy(self.encoder, None) if probes else self.transfer
+        share = (self.trust(history) or 0.0) * max(_LEAST, min(1.0, _FULL / k))
+        return self.transfer if k * _GOLDEN % 1.0 < share else self.plain
+
+
+def order_trust(foresight: Array, losses: Array) -> float:
+    """From 0 to 1: whether the foreseen order agrees with the losses (n,) better than chance.
+
+    Args:
+        foresight: numbers (n,), the smallest is expected to be the best.
+        losses: what came out (n,).
+    """
+    agree, pairs = pair_agreement(foresight[:, None], losses)
+    if not pairs:
+        return 0.5  # nothing speaks for it or against it
+    n = len(losses)
+    chance = math.sqrt(2.0 * (2 * n + 5) / (9.0 * n * (n - 1))) / 2.0
+    return float(ndtr((float(agree[0]) / pairs - 0.5) / chance - _DOUBT))
