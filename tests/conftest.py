@@ -1,6 +1,9 @@
-"""What all tests share: property tests that try the same examples on every run."""
+"""What all tests share: property tests that try the same examples on every run, short training."""
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from rankwise.surrogates import sharednet
 
 settings.register_profile(
     "default",
@@ -11,3 +14,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _short_training():
+    """Networks of `eb-net` are trained for fewer steps, except where a test says otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharednet, "STEPS", 150)
+        yield

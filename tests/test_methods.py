@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 import rankwise
 from rankwise import Encoder, Optimizer, TaskSet, make_space, methods
 from rankwise.errors import ModelFileError, OptionError, SpaceExhausted, UnknownNameError
+from rankwise.guard import GuardedStrategy
 from rankwise.proposal import Seen
 from rankwise.surrogates import DeepRankingEnsemble, MetaTraining, sharednet
 from rankwise.task import Task
@@ -95,19 +96,11 @@ def check_trials(optimizer, n):
     assert all(type(v) in (str, int, float, bool) for c in configurations for v in c.values())
 
 
-STEPS = 300  # of the network of eb-net
-
-
-@pytest.fixture(autouse=True)
-def _a_short_training(monkeypatch):
-    monkeypatch.setattr(sharednet, "STEPS", STEPS)
-
-
 def elsewhere(function: str) -> dict:
     """What a function of this file returns in another process, one for all methods."""
     script = (
         "import json, test_methods; from rankwise.surrogates import sharednet; "
-        f"sharednet.STEPS = {STEPS}; print(json.dumps(test_methods.{function}()))"
+        f"sharednet.STEPS = {sharednet.STEPS}; print(json.dumps(test_methods.{function}()))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -471,11 +464,13 @@ def test_survives_strange_losses_after_past_tasks(method, values):
 @pytest.mark.parametrize(
     "method", [m for m in TRANSFER if "acquisition" in methods.get(m).options]
 )
-@pytest.mark.parametrize("acquisition", rankwise.acquisition.available())
-def test_every_acquisition_works_before_the_first_evaluation(method, acquisition):
-    options = {"tasks": past("numeric"), "acquisition": acquisition, **HASTE.get(method, {})}
-    with threadpool_limits(1):
-        check_trials(go_on(make(method, NUMERIC, seed=0, **options), 2), 2)
+def test_every_acquisition_works_before_the_first_evaluation(method):
+    for name in rankwise.acquisition.available():
+        optimizer = learnt(method, "numeric")
+        acquisition = rankwise.acquisition.make_acquisition(name)
+        optimizer._strategy = replace(optimizer.strategy, acquisition=acquisition)
+        with threadpool_limits(1):
+            check_trials(go_on(optimizer, 2), 2)
 
 
 @every_transfer_method
@@ -485,6 +480,27 @@ def test_a_space_with_one_point_has_nothing_to_be_learnt(method, space):
     [only] = encoder.decode(encoder.sample(1, np.random.default_rng(0)))
     tasks = TaskSet.of(encoder, {"past": ([only] * 4, [1.0, 2.0, 3.0, 4.0])})
     assert make(method, space, tasks=tasks, seed=0, **HASTE.get(method, {})).ask() == [only]
+
+
+@every_transfer_method
+def test_a_guard_lets_the_past_begin(method):
+    guarded = make(
+        method, NUMERIC, tasks=past("numeric"), seed=0, guard=True, **HASTE.get(method, {})
+    )
+    assert isinstance(guarded.strategy, GuardedStrategy)
+    assert (
+        guarded.ask()
+        == make(method, NUMERIC, tasks=past("numeric"), seed=0, **HASTE.get(method, {})).ask()
+    )
+    check_trials(go_on(guarded, 7), 8)
+
+
+@every_transfer_method
+def test_a_guard_without_a_past_guards_nothing(method):
+    alone, guarded = (make(method, NUMERIC, seed=0, guard=guard) for guard in (False, True))
+    assert type(guarded.strategy) is type(alone.strategy)
+    with pytest.raises(OptionError, match="guard is True or False"):
+        make(method, NUMERIC, guard="yes")
 
 
 @every_transfer_method
@@ -621,7 +637,7 @@ def test_minimize_learns_from_past_tasks(method):
     assert configurations == [t.configuration for t in expected.trials]
 
 
-@every_transfer_method
+@pytest.mark.parametrize("method", ["auto", "dre", "rgpe", "init"])
 def test_a_stored_study_goes_on_with_the_same_past(method, tmp_path):
     stored = {"storage": f"sqlite:///{tmp_path}/runs.db", "name": "study"}
     straight = quick_minimize(method, trials=4)

@@ -18,7 +18,7 @@ _HOW = ("model", "previous", "checkpoint", "progress", "guard")
 """Options that do not change what is learnt."""
 
 _KEY_LENGTH = 32
-_REVISION = 3  # raised when the same past is learnt in another way, within a version
+_REVISION = 4  # raised when the same past is learnt in another way, within a version
 
 
 def learnt_optimizer(

@@ -36,7 +36,7 @@ LAYERS = (96, 96, 32)
 STEPS = 2000
 VOTES = 64  # functions that are looked at one by one; each stands for those most like it
 
-_BATCH = 1024
+_BATCH = 1024  # rows of a step, or as many as there are
 _RATE = 3e-3
 _RIDGE = 0.3  # of a study's deviation from the mean, in units of squared scores
 _TYPICAL = 20  # studies from which length-scales are taken
@@ -209,7 +209,7 @@ def _train(
     generator = torch.Generator().manual_seed(seed)
     X = torch.as_tensor(np.concatenate([s.X for s in studies]), dtype=torch.float32) * 2 - 1
     z = torch.as_tensor(np.concatenate([s.scores for s in studies]), dtype=torch.float32)
-    sizes = torch.tensor([len(s.X) for s in studies])
+    sizes, batch = torch.tensor([len(s.X) for s in studies]), min(_BATCH, len(z))
     first = torch.cumsum(sizes, 0) - sizes
     widths = (X.shape[1], *LAYERS)
     layers = [
@@ -224,8 +224,8 @@ def _train(
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     with one_thread():
         for step in range(1, STEPS + 1):
-            which = torch.randint(len(studies), (_BATCH,), generator=generator)
-            within = torch.rand(_BATCH, generator=generator) * sizes[which]
+            which = torch.randint(len(studies), (batch,), generator=generator)
+            within = torch.rand(batch, generator=generator) * sizes[which]
             rows = first[which] + within.long().clamp_max(sizes[which] - 1)
             h = X[rows]
             for w, b in layers:

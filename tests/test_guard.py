@@ -1,0 +1,136 @@
+"""The guard against a misleading past."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from rankwise import Encoder, Optimizer, methods
+from rankwise.bench.base import TableProblem
+from rankwise.bench.protocol import run
+from rankwise.bench.synthetic import family, make_loss
+from rankwise.cache import learnt_optimizer
+from rankwise.guard import GuardedStrategy, order_trust
+from rankwise.strategy import RandomStrategy, Strategy
+from rankwise.surrogates.votes import pair_agreement
+from rankwise.task import Task
+
+ENCODER = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0)})
+NOTHING = np.empty((0, 2))
+
+
+@dataclass(frozen=True)
+class Always(Strategy):
+    """Proposes one place; its past says that small x is good, or nothing."""
+
+    place: float
+    knows: bool = True
+
+    def propose(self, history, pending, rng):
+        return np.full(2, self.place)
+
+    def foresight(self, X):
+        return X[:, 0] if self.knows else None
+
+
+def guarded(knows=True):
+    return GuardedStrategy(
+        ENCODER, None, Always(ENCODER, None, 0.25, knows), Always(ENCODER, None, 0.75)
+    )
+
+
+def history(n, sign=1.0):
+    X = np.random.default_rng(n).random((n, 2))
+    return Task.of(X, sign * X[:, 0])
+
+
+def proposers(strategy, tasks):
+    rng = np.random.default_rng(0)
+    names = {0.25: "past", 0.75: "plain"}
+    return [names.get(strategy.propose(task, NOTHING, rng)[0], "probe") for task in tasks]
+
+
+def test_trust_is_that_of_an_order_beside_chance():
+    n = 5
+    shares = []
+    for order in itertools.permutations(range(n)):
+        agree, pairs = pair_agreement(np.array(order, dtype=float)[:, None], np.arange(float(n)))
+        shares.append(agree[0] / pairs)
+    assert np.mean(shares) == pytest.approx(0.5)
+    # One standard deviation above chance is trusted by half.
+    order = np.array([0.0, 1.0, 3.0, 2.0, 4.0])
+    above = (0.9 - 0.5) / np.std(shares) - 1.0
+    from scipy.stats import norm
+
+    assert order_trust(order, np.arange(5.0)) == pytest.approx(norm.cdf(above))
+
+
+def test_trust_grows_with_the_evidence():
+    up = [order_trust(np.arange(float(n)), np.arange(float(n))) for n in (3, 6, 12)]
+    down = [order_trust(-np.arange(float(n)), np.arange(float(n))) for n in (3, 6, 12)]
+    assert up == sorted(up) and up[-1] > 0.99
+    assert down == sorted(down, reverse=True) and down[-1] < 1e-3
+    assert order_trust(np.arange(4.0), np.ones(4)) == 0.5  # nothing was seen
+    assert order_trust(np.arange(1.0), np.ones(1)) == 0.5
+
+
+def test_the_past_begins_with_a_probe_among_its_trials():
+    first = proposers(guarded(), [history(n) for n in range(5)])
+    assert first == ["past", "past", "probe", "past", "past"]
+    pending = np.random.default_rng(0).random((2, 2))
+    row = guarded().propose(history(0), pending, np.random.default_rng(0))
+    assert row[0] not in (0.25, 0.75)  # the third of a batch is a probe, too
+
+
+def test_who_proposes_depends_on_how_the_past_orders_the_evaluations():
+    agreeing = proposers(guarded(), [history(n) for n in range(6, 60)])
+    assert agreeing[:4] == ["past"] * 4
+    assert 0.4 < agreeing[20:].count("past") / len(agreeing[20:]) < 0.65  # half of many
+    assert set(proposers(guarded(), [history(n, -1.0) for n in range(8, 60)])) == {"plain"}
+    assert set(proposers(guarded(False), [history(n) for n in range(5, 20)])) == {"plain"}
+    assert guarded(False).trust(history(9)) is None
+    assert guarded().trust(history(9)) > 0.9 > 0.1 > guarded().trust(history(9, -1.0))
+
+
+def test_initial_points_are_judged_at_once():
+    assert proposers(guarded(), [history(5, -1.0)]) == ["plain"]
+
+
+@pytest.mark.parametrize("method", ["eb-gp", "rgpe", "ablr"])
+def test_a_past_turned_upside_down_costs_little(method, tmp_path):
+    regrets = {}
+    for knob in (1.0, -1.0):
+        benchmark = family("quadratics", relatedness=knob)
+        encoder, past = benchmark.encoder, benchmark.past(benchmark.test[0])
+        codes = encoder.sample_codes(300, np.random.default_rng(0))
+        problem = TableProblem.of(
+            "new", encoder.encode_codes(codes), make_loss("quadratics", "new", knob).at(codes)
+        )
+        for guard in (False, True):
+            optimizer = learnt_optimizer(method, encoder, past, tmp_path / str(knob), guard=guard)
+            trace = run(problem, optimizer, seed=0, initial=0, trials=20)
+            regrets[knob, guard] = np.array(trace.regrets)
+        # What was learnt is the same, guarded or not: one file serves both.
+        assert len(list((tmp_path / str(knob)).glob("*.safetensors"))) == 1
+    assert regrets[1.0, True][1] == regrets[1.0, False][1] < 0.1
+    assert regrets[-1.0, True][20] < 0.01
+
+
+def test_an_optimizer_with_a_guard_explains_and_saves(tmp_path):
+    benchmark = family("sinusoids")
+    past = benchmark.past(benchmark.test[0])
+    optimizer = Optimizer(benchmark.encoder, method="eb-gp", tasks=past, seed=0, guard=True)
+    loss = make_loss("sinusoids", "new", 1.0)
+    for _ in range(7):
+        [configuration] = optimizer.ask()
+        optimizer.tell(configuration, loss(configuration))
+    assert 0.0 <= optimizer.trust <= 1.0
+    [belief] = optimizer.explain([{"x0": 0.3}])
+    assert belief.mean is not None
+    path = tmp_path / "model.safetensors"
+    optimizer.strategy.learner.save(path, fingerprint=benchmark.encoder.fingerprint)
+    again = methods.make("eb-gp", benchmark.encoder, model=path, guard=True)
+    assert isinstance(again, GuardedStrategy) and not isinstance(again.transfer, RandomStrategy)
