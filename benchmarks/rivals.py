@@ -2,12 +2,15 @@
 
     python benchmarks/rivals.py scale
     python benchmarks/rivals.py cap
+    python benchmarks/rivals.py published --results ../shared/data/hpob-results
 
 - `scale`: up to 500 past studies of 200 trials of six floats. Seconds to learn them, milliseconds
   per proposal (`strategy.propose`) of a study with n observations, and the most memory that the
   process held, which learns and proposes.
 - `cap`: regret on related synthetic tasks, after past studies of 200 trials of which a process is
   conditioned on so many rows at most. Nothing is given at the start: the past proposes first.
+- `published`: how HPO-B's own runs rank methods, of which some are ours as well: 16 spaces, 86
+  tasks, 5 seeds, 5 initial points. Mean rank over tasks and seeds, and mean regret.
 
 One thread. Seconds are those of the processor; milliseconds are medians. `--quick` says little.
 """
@@ -28,12 +31,15 @@ from datetime import date
 from functools import partial
 from importlib.metadata import version
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 from transfer import COLUMNS, FOLDER, SPACE, begin, learn, markdown, megabytes, quadratic, seconds
 
 from rankwise.bench.base import OpenProblem
+from rankwise.bench.published import MARK, read_published
 from rankwise.bench.synthetic import family, make_loss
 from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
@@ -153,6 +159,29 @@ def regrets(optimizer: Optimizer, problem: OpenProblem, trials: int) -> np.ndarr
     return problem.regrets(np.array(losses))
 
 
+# ---------------------------------------------------------------------- published
+
+MARKS = (1, 5, 10, 30, 50, 100)
+
+
+def published(results: Path) -> str:
+    """Mean ranks and regrets of the methods that HPO-B published."""
+    runs = [run for run in read_published(results) if run.regrets is not None]
+    names = sorted({run.method for run in runs})
+    curves = {(run.method, run.benchmark, run.task, run.seed): run.regrets for run in runs}
+    cases = sorted({key[1:] for key in curves})
+    cases = [case for case in cases if all((name, *case) in curves for name in names)]
+    regret = np.array([[curves[(name, *case)] for name in names] for case in cases])
+    ranks = rankdata(regret[:, :, MARKS].round(9), axis=1).mean(axis=0)
+    means = regret[:, :, MARKS].mean(axis=0)
+    rows = [
+        [names[k].removesuffix(MARK), *(f"{r:.2f}" for r in ranks[k]), *means[k].tolist()]
+        for k in np.argsort(ranks[:, MARKS.index(30)])
+    ]
+    header = ["method", *(f"rank after {n}" for n in MARKS), *(f"regret after {n}" for n in MARKS)]
+    return f"{len(cases)} pairs of task and seed.\n\n{markdown(header, rows)}"
+
+
 # ---------------------------------------------------------------------- the command
 
 
@@ -162,14 +191,21 @@ def main() -> None:
     summaries = {
         "scale": "learning, proposals and memory as the past grows",
         "cap": "regret with fewer rows of each past study",
+        "published": "the order of methods in HPO-B's own runs",
     }
     for name, summary in summaries.items():
         part = parts.add_parser(name, help=summary)
-        part.add_argument("--quick", action="store_true", help="a trial run that says little")
+        if name == "published":
+            part.add_argument("--results", type=Path, default=Path("../shared/data/hpob-results"))
+        else:
+            part.add_argument("--quick", action="store_true", help="a trial run that says little")
     arguments = parser.parse_args()
     begin()
     load = os.getloadavg()[0]
-    text = {"scale": scale, "cap": cap}[arguments.part](arguments.quick)
+    if arguments.part == "published":
+        text = published(arguments.results)
+    else:
+        text = {"scale": scale, "cap": cap}[arguments.part](arguments.quick)
     packages = ", ".join(f"{name} {version(name)}" for name in ("rankwise", "numpy", "scipy"))
     print(
         f"{date.today()}, {os.cpu_count()} cores, one thread; load {load:.1f} before and "

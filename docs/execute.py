@@ -6,6 +6,10 @@ would. What a page takes for granted is in a comment of the page that readers do
     <!-- before:
     past = ...
     -->
+
+Commands of the shell are run when the site is built, in the same folder, where a comment says so:
+
+    <!-- run -->
 """
 
 from __future__ import annotations
@@ -14,38 +18,64 @@ import contextlib
 import io
 import os
 import re
+import subprocess
+import sys
 import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
 
-BLOCK = re.compile(r"^```python\n(.*?)^```|^<!-- before:\n(.*?)^-->", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^```python\n(.*?)^```|^<!-- before:\n(.*?)^-->|^<!-- run -->\n+```bash\n(.*?)^```",
+    re.DOTALL | re.MULTILINE,
+)
 
 
-def blocks(text: str) -> list[str]:
-    """The code of a page, in order, with as many empty lines before as put it on its line."""
+def blocks(text: str, *, shell: bool = False) -> list[str]:
+    """The code of a page, in order, with as many empty lines before as put it on its line.
+
+    Args:
+        text: of the page.
+        shell: with the commands of the shell, as calls of `command`.
+    """
     found = []
     for match in BLOCK.finditer(text):
-        code = match[1] or match[2] or ""
-        line = text.count("\n", 0, match.start(1 if match[1] else 2))
-        found.append("\n" * line + code)
+        group = next(k for k in (1, 2, 3) if match[k] is not None)
+        code = f"command({match[3]!r})" if group == 3 else match[group]
+        if shell or group != 3:
+            found.append("\n" * text.count("\n", 0, match.start(group)) + code)
     return found
 
 
-def run(text: str, name: str, folder: str | Path) -> tuple[dict[str, Any], str]:
+def command(text: str) -> None:
+    """Run commands of the shell with the programs of this environment; an error is raised."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    subprocess.run(
+        ["bash", "-ec", text],
+        check=True,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def run(
+    text: str, name: str, folder: str | Path, *, shell: bool = False
+) -> tuple[dict[str, Any], str]:
     """What a page's code defines, and what it prints.
 
     Args:
         text: of the page.
         name: of the page, for errors.
         folder: to run in.
+        shell: run commands of the shell, too.
     """
-    session: dict[str, Any] = {"__name__": "__main__"}
+    session: dict[str, Any] = {"__name__": "__main__", "command": command}
     shown, before = io.StringIO(), Path.cwd()
     os.chdir(folder)
     try:
         with contextlib.redirect_stdout(shown), warnings.catch_warnings():
-            for code in blocks(text):
+            for code in blocks(text, shell=shell):
                 exec(compile(code, name, "exec"), session)
     finally:
         os.chdir(before)
@@ -55,5 +85,5 @@ def run(text: str, name: str, folder: str | Path) -> tuple[dict[str, Any], str]:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Run a page while the site is built; a hook of mkdocs. An error ends the build."""
     with tempfile.TemporaryDirectory() as folder:
-        run(markdown, page.file.src_path, folder)
+        run(markdown, page.file.src_path, folder, shell=True)
     return markdown

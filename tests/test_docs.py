@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -97,3 +98,13 @@ def test_every_method_is_in_the_table_of_methods():
     text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     for name in rankwise.methods.available():
         assert f"| `{name}` |" in text
+
+
+def test_commands_of_a_page_are_run_with_the_site(tmp_path):
+    text = "<!-- run -->\n\n```bash\necho hello > file\nfalse\n```\n\n```bash\nexit 3\n```\n"
+    execute.run(text, "a.md", tmp_path)
+    assert not (tmp_path / "file").exists()
+    with pytest.raises(subprocess.CalledProcessError):
+        execute.run(text, "a.md", tmp_path, shell=True)
+    assert (tmp_path / "file").read_text() == "hello\n"
+    execute.run(text.replace("false\n", ""), "a.md", tmp_path, shell=True)  # the second is not

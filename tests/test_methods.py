@@ -115,7 +115,7 @@ def elsewhere(function: str) -> dict:
 
 def all_trials() -> dict:
     return {
-        method: [t.configuration for t in run(method, SPACE, 8).trials]
+        method: [t.configuration for t in run(method, SPACE, 7).trials]
         for method in methods.available()
     }
 
@@ -427,7 +427,7 @@ def test_a_design_is_evaluated_first_if_one_is_given(method):
 
 def all_trials_after_past_tasks(seed: int = 0) -> dict:
     return {
-        method: [t.configuration for t in go_on(learnt(method, "mixed", seed=seed), 6).trials]
+        method: [t.configuration for t in go_on(learnt(method, "mixed", seed=seed), 3).trials]
         for method in TRANSFER
     }
 
