@@ -41,7 +41,7 @@ typecheck: $(DEV)
 
 unit: $(DEV) browser
 	@echo "pytest: $(JOBS) processes"
-	@$(RUN) -m pytest -n $(JOBS) $(ARGS)
+	@$(RUN) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 # Reports are looked at in a browser. Where there is none Debian's is installed, if that is possible;
 # otherwise the tests that need it are skipped.
