@@ -103,7 +103,7 @@ def test_means_in_the_table_are_those_of_the_statistics(full):
     _, _, markdown, _ = full
     part = section(markdown, "made, no initial points, 10 trials")
     header, *body = rows(section(part, "Mean regret"))
-    assert header == ["method", "after 1", "after 5", "after 10"]
+    assert header == ["method", "after 1", "after 5", "after 10", "1 to 10"]
     runs = invented(initial=0, tasks=4, trials=10)
     curves = mean_regrets([make_panel(runs)])
     assert [row[0] for row in body] == [METHODS[i] for i in np.argsort(curves.mean[:, -1])]
@@ -112,6 +112,8 @@ def test_means_in_the_table_are_those_of_the_statistics(full):
         numbers = [float(text) for text in re.findall(r"\d\.\d{4}\b", cells[1])]
         expected = [c[row, 5] for c in (curves.mean, curves.low, curves.high)]
         np.testing.assert_allclose(numbers, expected, atol=5.1e-5)
+        overall = np.mean([np.mean(run.regrets[1:]) for run in runs if run.method == method])
+        assert float(cells[-1].strip("*")) == pytest.approx(overall, abs=5.1e-5)
     best = [row[0] for row in body if "**" in row[3]]
     assert best == [body[0][0]]
 
@@ -229,7 +231,7 @@ def test_methods_of_some_benchmarks_are_left_out_of_the_overall(tmp_path):
 )
 def test_marks_choose_the_columns(tmp_path, marks, expected):
     markdown, _ = report(invented(["gp"], trials=3), tmp_path, marks=marks)
-    assert rows(section(markdown, "Mean regret"))[0][1:] == expected
+    assert rows(section(markdown, "Mean regret"))[0][1:] == [*expected, "1 to 3"]
 
 
 def test_names_are_escaped_everywhere(tmp_path):

@@ -115,18 +115,24 @@ class Section:
         return ", ".join(method for method, end in pairs if np.isnan(end))
 
     def _curve_table(self, curves: Curves, form: str) -> Table:
-        """Means with intervals, the best method first; the best of each column stands out."""
+        """Means with intervals, the best method first; the best of each column stands out.
+
+        The last column is the mean over all trials.
+        """
         order = np.argsort(curves.mean[:, -1], kind="stable")
+        overall = curves.mean[:, 1:].mean(axis=1)
         rows, bold = [], set()
         for row in order:
             cells = [_cell(curves, row, step, form) for step in self._steps]
-            rows.append([self._methods[row], *cells])
-        for j, step in enumerate(self._steps, start=1):
-            shown = np.array([float(form.format(value)) for value in curves.mean[order, step]])
+            mean = form.format(overall[row]) if np.isfinite(overall[row]) else MISSING
+            rows.append([self._methods[row], *cells, mean])
+        columns = [*(curves.mean[order, step] for step in self._steps), overall[order]]
+        for j, values in enumerate(columns, start=1):
+            shown = np.array([float(form.format(value)) for value in values])
             best = shown == np.nanmin(shown, initial=np.inf)
             bold |= {(i, j) for i in np.flatnonzero(best).tolist()}
         header = ["method", *(f"after {step}" for step in self._steps)]
-        return Table(header, rows, frozenset(bold))
+        return Table([*header, f"1 to {curves.mean.shape[1] - 1}"], rows, frozenset(bold))
 
     def _picture(self, figure: Any, name: str, caption: str, page: Any = None) -> Picture:
         png, svg = figures.save(figure, self._stem.with_name(f"{self._stem.name}-{name}"))
