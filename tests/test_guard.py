@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from rankwise import Encoder, Optimizer, methods
 from rankwise.bench.base import TableProblem
@@ -63,8 +64,6 @@ def test_trust_is_that_of_an_order_beside_chance():
     # One standard deviation above chance is trusted by half.
     order = np.array([0.0, 1.0, 3.0, 2.0, 4.0])
     above = (0.9 - 0.5) / np.std(shares) - 1.0
-    from scipy.stats import norm
-
     assert order_trust(order, np.arange(5.0)) == pytest.approx(norm.cdf(above))
 
 
@@ -73,8 +72,18 @@ def test_trust_grows_with_the_evidence():
     down = [order_trust(-np.arange(float(n)), np.arange(float(n))) for n in (3, 6, 12)]
     assert up == sorted(up) and up[-1] > 0.99
     assert down == sorted(down, reverse=True) and down[-1] < 1e-3
-    assert order_trust(np.arange(4.0), np.ones(4)) == 0.5  # nothing was seen
-    assert order_trust(np.arange(1.0), np.ones(1)) == 0.5
+    nothing = norm.cdf(-1.0)
+    assert order_trust(np.arange(4.0), np.ones(4)) == pytest.approx(nothing)
+    assert order_trust(np.arange(1.0), np.ones(1)) == pytest.approx(nothing)
+
+
+def test_ties_are_no_evidence():
+    few, tied = np.array([1.0, 2.0]), np.array([2.0, 1.0, 2.0, 2.0])
+    foresight = np.array([1.0, 0.0, 2.0, 3.0])
+    assert order_trust(np.arange(2.0), few) == pytest.approx(0.5)  # one pair
+    assert order_trust(foresight, tied) == pytest.approx(
+        order_trust(np.arange(3.0), np.arange(3.0))
+    )
 
 
 def test_the_past_begins_with_a_probe_among_its_trials():

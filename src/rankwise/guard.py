@@ -57,8 +57,8 @@ class GuardedStrategy(Strategy):
         """How sure it is that the past orders the evaluations better than chance, from 0 to 1.
 
         Kendall's agreement is compared with what it is for two unrelated orders: an agreement one
-        standard deviation above that is trusted by half. None if the strategy cannot say how
-        the past alone orders configurations.
+        standard deviation above that is trusted by half; pairs of equal losses are none. None if
+        the strategy cannot say how the past alone orders configurations.
         """
         rows = spread_over(history.losses, _ENOUGH)
         foresight = self.transfer.foresight(history.X[rows])
@@ -94,8 +94,8 @@ def order_trust(foresight: Array, losses: Array) -> float:
         losses: what came out (n,).
     """
     agree, pairs = pair_agreement(foresight[:, None], losses)
-    if not pairs:
-        return 0.5  # nothing speaks for it or against it
-    n = len(losses)
-    chance = math.sqrt(2.0 * (2 * n + 5) / (9.0 * n * (n - 1))) / 2.0
+    if not pairs:  # nothing speaks for it or against it
+        return float(ndtr(-_DOUBT))
+    n = (1.0 + math.sqrt(1.0 + 8.0 * pairs)) / 2.0  # of evaluations with so many pairs, no ties
+    chance = math.sqrt(2.0 * (2.0 * n + 5.0) / (9.0 * n * (n - 1.0))) / 2.0
     return float(ndtr((float(agree[0]) / pairs - 0.5) / chance - _DOUBT))
