@@ -6,10 +6,11 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
+import optuna
 import pytest
 from scipy.stats import norm
 
-from rankwise import Encoder, Optimizer, methods
+from rankwise import Encoder, Optimizer, RankwiseSampler, methods
 from rankwise.bench.base import TableProblem
 from rankwise.bench.protocol import run
 from rankwise.bench.synthetic import family, make_loss
@@ -143,3 +144,20 @@ def test_an_optimizer_with_a_guard_explains_and_saves(tmp_path):
     optimizer.strategy.learner.save(path, fingerprint=benchmark.encoder.fingerprint)
     again = methods.make("eb-gp", benchmark.encoder, model=path, guard=True)
     assert isinstance(again, GuardedStrategy) and not isinstance(again.transfer, RandomStrategy)
+
+
+def test_a_sampler_leaves_a_past_that_is_wrong():
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = optuna.storages.InMemoryStorage()
+    for k in range(4):
+        sampler = optuna.samplers.RandomSampler(seed=k)
+        past = optuna.create_study(storage=storage, study_name=f"past-{k}", sampler=sampler)
+        past.optimize(lambda t, k=k: (t.suggest_float("x", -5, 5) - 2 - 0.1 * k) ** 2, n_trials=12)
+    sampler = RankwiseSampler(
+        storage, like="past-*", method="rgpe", options={"guard": True}, seed=0
+    )
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda t: (t.suggest_float("x", -5, 5) + 3) ** 2, n_trials=12)
+    x = [trial.params["x"] for trial in study.trials]
+    assert abs(x[0] - 2) < 1.0 and abs(x[1] - 2) < 1.0  # what the past recommends
+    assert study.best_value < 0.1
