@@ -9,8 +9,8 @@ from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from rankwise.surrogates import sources
+from rankwise.surrogates.memory import Memory
 from rankwise.surrogates.sources import (
-    Memory,
     Source,
     SourcePast,
     View,
@@ -336,7 +336,7 @@ def test_memory_of_repeated_rows():
 
 
 def test_memory_forgets_and_stays_right(monkeypatch):
-    monkeypatch.setattr(sources, "MEMORY", 10)
+    monkeypatch.setattr("rankwise.surrogates.memory.MEMORY", 10)
     function, rng, table = Function(), np.random.default_rng(0), points(30)
     memory = Memory(function)
     for size in (4, 6, 3, 8, 10, 1, 9, 25, 2, 30, 5, 7) * 3:

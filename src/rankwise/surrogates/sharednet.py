@@ -18,9 +18,9 @@ import torch
 from typing_extensions import Self
 
 from rankwise.surrogates.exact import spread_over
+from rankwise.surrogates.memory import Memory
 from rankwise.surrogates.sources import (
     Lesson,
-    Memory,
     Past,
     Source,
     View,

@@ -11,7 +11,6 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -26,13 +25,13 @@ from rankwise.surrogates.exact import (
     spread_over,
     squared_distances,
 )
+from rankwise.surrogates.memory import Memory
 from rankwise.task import Task
 from rankwise.transforms import Standardize
 from rankwise.types import Array
 
 ROWS_TO_FIT = 100  # from which the hyperparameters of a source are found
 ROWS_TO_KEEP = 1000  # which its function goes through
-MEMORY = 20_000  # configurations whose values are remembered
 
 _CLIP = 3.0
 _NOISE_FLOOR = 1e-3
@@ -375,46 +374,6 @@ def representatives(values: Array, counts: Array, k: int) -> tuple[list[int], Ar
     totals: Array = np.bincount(nearest, counts, minlength=len(chosen)).astype(float)
     kept = totals > 0
     return [c for c, keep in zip(chosen, kept, strict=True) if keep], totals[kept]
-
-
-class Memory:
-    """Values of a function of configurations, kept.
-
-    Args:
-        function: from X (n, d) to values (n, p), row by row.
-    """
-
-    def __init__(self, function: Callable[[Array], Array]) -> None:
-        self._function = function
-        self._number: dict[bytes, int] = {}
-        self._values = np.empty((0, 0))
-
-    def __call__(self, X: Array) -> Array:
-        """Values (n, p) at X (n, d)."""
-        if not len(X):
-            return self._function(X)
-        X = np.ascontiguousarray(X)
-        row = np.dtype((np.void, X.itemsize * X.shape[1]))
-        keys: list[Any] = X.view(row).ravel().tolist()  # each row's bytes
-        numbers = self._numbers(keys)
-        unknown = np.flatnonzero(numbers < 0).tolist()
-        if unknown:
-            new = {keys[k]: k for k in unknown}
-            values = self._function(X[list(new.values())])
-            if len(self._number) + len(new) > MEMORY or not self._number:
-                self._number, self._values = {}, np.empty((0, values.shape[1]))
-                if len(new) < len(set(keys)):  # what was known is forgotten
-                    return self(X)
-            first = len(self._values)
-            self._number.update({key: first + j for j, key in enumerate(new)})
-            self._values = np.concatenate([self._values, values])
-            numbers = self._numbers(keys)
-        known: Array = self._values.take(numbers, axis=0)
-        return known
-
-    def _numbers(self, keys: Sequence[bytes]) -> np.ndarray:
-        """The rows (n,) of the values that are known by these keys; -1: not known."""
-        return np.fromiter(map(self._number.get, keys, repeat(-1)), np.intp, len(keys))
 
 
 def sources_of(
