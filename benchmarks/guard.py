@@ -5,8 +5,8 @@
 The synthetic families with a knob for how related past and new tasks are (`bench/synthetic.py`).
 From each of 20 new tasks 1000 configurations are drawn, and methods choose among them with nothing
 evaluated at the start; the past are 24 studies of 40 random trials. Each method that learns is run
-as it is and with `guard=true`, and beside them the Gaussian process that all of them are without a
-past. Two figures per method:
+as it is and with `guard=true`, and beside them the Gaussian process that takes over where
+the past is not trusted. Two figures per method:
 
 - regret after 50 trials over that of the Gaussian process, whatever the past is like;
 - the share of what is gained in the first ten trials with a related past that the guard keeps.
@@ -117,9 +117,11 @@ def tables(
             rows.append(row)
         parts.append(f"{name}: regret over that of {PLAIN}, without → with the guard")
         parts.append(markdown(["method", *header], rows))
-    parts.append(f"Mean regret of trials 1 to {EARLY} with a related past, over all families:")
     rows = []
     related = max(knobs)
+    parts.append(
+        f"Mean regret of trials 1 to {EARLY}, relatedness {related:g}, over all families:"
+    )
 
     def early(method: str) -> float:
         curves = [found[name, related, method][:, 1 : EARLY + 1] for name in names]
@@ -170,7 +172,8 @@ def draw(
         axis.set_visible(False)
     np.ravel(axes)[0].legend(fontsize=6, frameon=False)
     figure.supxlabel("relatedness of the past: 1 alike, 0 unrelated, -1 opposite", fontsize=9)
-    figure.supylabel(f"regret after {TRIALS} trials", fontsize=9)
+    trials = found[names[0], knobs[0], PLAIN].shape[1] - 1
+    figure.supylabel(f"regret after {trials} trials", fontsize=9)
     figure.tight_layout()
     figure.savefig(path, dpi=150)
 

@@ -49,14 +49,12 @@ def blocks(text: str, *, shell: bool = False) -> list[str]:
 
 def command(text: str) -> None:
     """Run commands of the shell with the programs of this environment; an error is raised."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    subprocess.run(
-        ["bash", "-ec", text],
-        check=True,
-        env={**os.environ, "PATH": path},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    environment = {k: v for k, v in os.environ.items() if k != "RANKWISE_ARCHIVE"}
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(["bash", "-ec", text], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+        done.check_returncode()
 
 
 def run(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import optuna
@@ -11,13 +12,13 @@ import pytest
 from scipy.stats import norm
 
 from rankwise import Encoder, Optimizer, RankwiseSampler, methods
+from rankwise.acquisition import LowerConfidenceBound
 from rankwise.bench.base import TableProblem
 from rankwise.bench.protocol import run
 from rankwise.bench.synthetic import family, make_loss
 from rankwise.cache import learnt_optimizer
 from rankwise.guard import GuardedStrategy, order_trust
-from rankwise.strategy import RandomStrategy, Strategy
-from rankwise.surrogates.votes import pair_agreement
+from rankwise.strategy import FALLBACK, Strategy
 from rankwise.task import Task
 
 ENCODER = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0)})
@@ -34,8 +35,8 @@ class Always(Strategy):
     def propose(self, history, pending, rng):
         return np.full(2, self.place)
 
-    def foresight(self, X):
-        return X[:, 0] if self.knows else None
+    def foresight(self, task):
+        return task.X[:, 0] if self.knows else None
 
 
 def guarded(knows=True):
@@ -55,17 +56,31 @@ def proposers(strategy, tasks):
     return [names.get(strategy.propose(task, NOTHING, rng)[0], "probe") for task in tasks]
 
 
-def test_trust_is_that_of_an_order_beside_chance():
-    n = 5
-    shares = []
-    for order in itertools.permutations(range(n)):
-        agree, pairs = pair_agreement(np.array(order, dtype=float)[:, None], np.arange(float(n)))
-        shares.append(agree[0] / pairs)
-    assert np.mean(shares) == pytest.approx(0.5)
+def agreement(foresight, losses):
+    """Pairs in the same order less those in the opposite one, one by one."""
+    pairs = itertools.combinations(range(len(losses)), 2)
+    return sum(
+        np.sign(foresight[i] - foresight[j]) * np.sign(losses[i] - losses[j]) for i, j in pairs
+    )
+
+
+@pytest.mark.parametrize(
+    ("losses", "foresight"),
+    [
+        ([0, 1, 2, 3, 4], [0, 1, 3, 2, 4]),
+        ([0, 0, 0, 0, 1], [0, 1, 2, 3, 4]),
+        ([0, 0, 1, 1, 1], [3, 1, 0, 2, 4]),
+        ([0, 0, 1, 2, 2], [0, 0, 0, 1, 2]),
+        ([0, 1], [0, 1]),
+    ],
+)
+def test_trust_is_that_of_an_order_beside_all_orders(losses, foresight):
+    losses, foresight = np.array(losses, dtype=float), np.array(foresight, dtype=float)
+    chance = [agreement(order, losses) for order in itertools.permutations(foresight)]
+    assert np.mean(chance) == pytest.approx(0.0)
+    z = agreement(foresight, losses) / np.std(chance)
     # One standard deviation above chance is trusted by half.
-    order = np.array([0.0, 1.0, 3.0, 2.0, 4.0])
-    above = (0.9 - 0.5) / np.std(shares) - 1.0
-    assert order_trust(order, np.arange(5.0)) == pytest.approx(norm.cdf(above))
+    assert order_trust(foresight, losses) == pytest.approx(norm.cdf(z - 1.0))
 
 
 def test_trust_grows_with_the_evidence():
@@ -79,12 +94,10 @@ def test_trust_grows_with_the_evidence():
 
 
 def test_ties_are_no_evidence():
-    few, tied = np.array([1.0, 2.0]), np.array([2.0, 1.0, 2.0, 2.0])
-    foresight = np.array([1.0, 0.0, 2.0, 3.0])
-    assert order_trust(np.arange(2.0), few) == pytest.approx(0.5)  # one pair
-    assert order_trust(foresight, tied) == pytest.approx(
-        order_trust(np.arange(3.0), np.arange(3.0))
-    )
+    rng, losses = np.random.default_rng(0), np.array([0.0] * 19 + [1.0])
+    trusts = [order_trust(rng.random(20), losses) for _ in range(400)]
+    assert np.mean(np.array(trusts) > 0.9) < 0.03  # one failure among equals says next to nothing
+    assert order_trust(np.zeros(6), np.arange(6.0)) == pytest.approx(norm.cdf(-1.0))
 
 
 def test_the_past_begins_with_a_probe_among_its_trials():
@@ -109,7 +122,7 @@ def test_initial_points_are_judged_at_once():
     assert proposers(guarded(), [history(5, -1.0)]) == ["plain"]
 
 
-@pytest.mark.parametrize("method", ["eb-gp", "rgpe", "ablr"])
+@pytest.mark.parametrize("method", ["eb-gp", "rgpe"])
 def test_a_past_turned_upside_down_costs_little(method, tmp_path):
     regrets = {}
     for knob in (1.0, -1.0):
@@ -126,7 +139,7 @@ def test_a_past_turned_upside_down_costs_little(method, tmp_path):
         # What was learnt is the same, guarded or not: one file serves both.
         assert len(list((tmp_path / str(knob)).glob("*.safetensors"))) == 1
     assert regrets[1.0, True][1] == regrets[1.0, False][1] < 0.1
-    assert regrets[-1.0, True][20] < 0.01
+    assert regrets[-1.0, True].sum() < 0.8 * regrets[-1.0, False].sum()
 
 
 def test_an_optimizer_with_a_guard_explains_and_saves(tmp_path):
@@ -137,13 +150,13 @@ def test_an_optimizer_with_a_guard_explains_and_saves(tmp_path):
     for _ in range(7):
         [configuration] = optimizer.ask()
         optimizer.tell(configuration, loss(configuration))
-    assert 0.0 <= optimizer.trust <= 1.0
     [belief] = optimizer.explain([{"x0": 0.3}])
-    assert belief.mean is not None
+    assert belief.mean is not None and belief.trust == optimizer.trust  # not that of eb-gp
+    assert 0.0 <= optimizer.trust <= 1.0
     path = tmp_path / "model.safetensors"
     optimizer.strategy.learner.save(path, fingerprint=benchmark.encoder.fingerprint)
     again = methods.make("eb-gp", benchmark.encoder, model=path, guard=True)
-    assert isinstance(again, GuardedStrategy) and not isinstance(again.transfer, RandomStrategy)
+    assert isinstance(again, GuardedStrategy) and again.transfer.informed
 
 
 def test_a_sampler_leaves_a_past_that_is_wrong():
@@ -160,4 +173,32 @@ def test_a_sampler_leaves_a_past_that_is_wrong():
     study.optimize(lambda t: (t.suggest_float("x", -5, 5) + 3) ** 2, n_trials=12)
     x = [trial.params["x"] for trial in study.trials]
     assert abs(x[0] - 2) < 1.0 and abs(x[1] - 2) < 1.0  # what the past recommends
-    assert study.best_value < 0.1
+    assert study.best_value < 1e-3  # .06 without the guard
+
+
+def test_what_the_method_without_the_past_takes_over():
+    past = Task.of(np.random.default_rng(0).random((9, 2)), np.arange(9.0))
+    make = partial(methods.make, encoder=ENCODER, tasks=[past] * 4, guard=True)
+    plain = make("rgpe", acquisition="lcb", liar="mean", progress=False).plain
+    assert isinstance(plain.acquisition, LowerConfidenceBound) and plain.liar == "mean"
+    assert make("eb-gp", liar="believer", progress=False).plain.liar == "min"
+    assert type(make("init", then="random").plain) is type(methods.make("random", ENCODER))
+
+
+@pytest.mark.parametrize("method", ["portfolio", "init", "ws-cma-es", "rgpe"])
+def test_a_past_without_an_order_is_not_guarded(method):
+    flat = Task.of(np.empty((0, 2)), [])
+    strategy = methods.make(method, ENCODER, [flat] * 4, guard=True)
+    assert not isinstance(strategy, GuardedStrategy)
+
+
+def test_a_past_that_cannot_say_what_it_expects_is_not_trusted():
+    def broken(seed):
+        raise ValueError("no")
+
+    transfer = replace(
+        methods.make("gp", ENCODER), make_surrogate=broken, informed=True, design=None
+    )
+    strategy = GuardedStrategy(ENCODER, None, transfer, Always(ENCODER, None, 0.75))
+    with pytest.warns(RuntimeWarning, match=FALLBACK):
+        assert proposers(strategy, [history(9)]) == ["plain"]

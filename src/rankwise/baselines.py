@@ -44,6 +44,10 @@ class PortfolioStrategy(Strategy):
     rows: Array
     then: Strategy | None = None
 
+    @property
+    def informed(self) -> bool:
+        return len(self.rows) > 0
+
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         seen = Seen(history.X, pending)
         rows = legal_rows(self.encoder, self.rows)

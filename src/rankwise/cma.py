@@ -88,6 +88,10 @@ class CmaStrategy(Strategy):
     start: Gaussian
     mean_first: bool = False
 
+    @property
+    def informed(self) -> bool:
+        return self.mean_first  # where a study begins is known from past tasks
+
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         seen = Seen(history.X, pending)
         if not self.encoder.n_columns:

@@ -9,7 +9,7 @@ recommends alone nothing can be learnt about the others.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -25,6 +25,7 @@ _PROBE = 3  # one in so many of them is drawn at random
 _DOUBT = 1.0  # standard deviations above chance at which the past is trusted by half
 _FULL, _LEAST = 10, 0.5  # trials in which it may propose all, and its share of many at most
 _ENOUGH = 100  # evaluations that are compared
+_TINY = 1e-9
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -61,11 +62,12 @@ class GuardedStrategy(Strategy):
         the strategy cannot say how the past alone orders configurations.
         """
         rows = spread_over(history.losses, _ENOUGH)
-        foresight = self.transfer.foresight(history.X[rows])
-        return None if foresight is None else order_trust(foresight, history.losses[rows])
+        some = Task.of(history.X[rows], history.losses[rows], context=history.context)
+        foresight = self.transfer.foresight(some)
+        return None if foresight is None else order_trust(foresight, some.losses)
 
-    def foresight(self, X: Array) -> Array | None:
-        return self.transfer.foresight(X)
+    def foresight(self, task: Task) -> Array | None:
+        return self.transfer.foresight(task)
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         return self._turn(history, len(pending)).propose(history, pending, rng)
@@ -74,7 +76,9 @@ class GuardedStrategy(Strategy):
         return self._turn(history, 0).choose(history, pool, rng)
 
     def explain(self, history: Task, X: Array) -> list[Explanation]:
-        return self._turn(history, 0).explain(history, X)
+        trust = self.trust(history) if len(history) >= _FIRST else None
+        found = self._turn(history, 0).explain(history, X)
+        return [replace(belief, trust=trust) for belief in found]
 
     def _turn(self, history: Task, pending: int) -> Strategy:
         """Who proposes next."""
@@ -89,13 +93,30 @@ class GuardedStrategy(Strategy):
 def order_trust(foresight: Array, losses: Array) -> float:
     """From 0 to 1: whether the foreseen order agrees with the losses (n,) better than chance.
 
+    S, the number of pairs in the same order less that of pairs in the opposite one, has mean 0 and
+    variance (1) if all orders are as probable, with groups of t equal losses and of u equal
+    numbers foreseen (Kendall, Rank Correlation Methods, chapter 4):
+
+        (n(n-1)(2n+5) - sum t(t-1)(2t+5) - sum u(u-1)(2u+5)) / 18
+        + sum t(t-1) sum u(u-1) / (2n(n-1))
+        + sum t(t-1)(t-2) sum u(u-1)(u-2) / (9n(n-1)(n-2))                                      (1)
+
     Args:
         foresight: numbers (n,), the smallest is expected to be the best.
         losses: what came out (n,).
     """
-    agree, pairs = pair_agreement(foresight[:, None], losses)
-    if not pairs:  # nothing speaks for it or against it
-        return float(ndtr(-_DOUBT))
-    n = (1.0 + math.sqrt(1.0 + 8.0 * pairs)) / 2.0  # of evaluations with so many pairs, no ties
-    chance = math.sqrt(2.0 * (2.0 * n + 5.0) / (9.0 * n * (n - 1.0))) / 2.0
-    return float(ndtr((float(agree[0]) / pairs - 0.5) / chance - _DOUBT))
+    both = np.stack([foresight, -foresight], axis=1)
+    (same, opposite), _ = pair_agreement(both, losses)
+    n = len(losses)
+    t, u = (
+        np.unique(values, return_counts=True)[1].astype(float) for values in (losses, foresight)
+    )
+    twos = [float((g * (g - 1)).sum()) for g in (t, u)]
+    threes = [float((g * (g - 1) * (g - 2)).sum()) for g in (t, u)]
+    ties = sum(float((g * (g - 1) * (2 * g + 5)).sum()) for g in (t, u))
+    variance = (n * (n - 1) * (2 * n + 5) - ties) / 18.0
+    variance += twos[0] * twos[1] / (2.0 * n * (n - 1)) if n > 1 else 0.0
+    variance += threes[0] * threes[1] / (9.0 * n * (n - 1) * (n - 2)) if n > 2 else 0.0
+    # Without a variance nothing speaks for the past or against it.
+    z = float(same - opposite) / math.sqrt(variance) if variance > _TINY else 0.0
+    return float(ndtr(z - _DOUBT))

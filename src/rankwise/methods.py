@@ -113,19 +113,31 @@ def make(
         raise OptionError(f"guard is True or False, not {guard!r}")
     strategy = method.build(encoder, _checked_tasks(encoder, tasks), **options)
     if guard and (len(tasks) or options.get("model") is not None):
-        return _guarded(name, strategy)
+        return _guarded(name, strategy, options)
     return strategy
 
 
-def _guarded(name: str, strategy: Strategy) -> Strategy:
-    """A strategy that uses the past only as far as the past foretells the study's evaluations."""
-    from rankwise.guard import GuardedStrategy
-    from rankwise.strategy import ModelStrategy
+def _guarded(name: str, strategy: Strategy, options: dict[str, Any]) -> Strategy:
+    """A strategy that uses the past only as far as the past foretells the study's evaluations.
 
-    if isinstance(strategy, ModelStrategy) and not strategy.informed:
+    Args:
+        name: of its method.
+        strategy: with the past.
+        options: of the method; what the method without the past has too, it takes over.
+    """
+    from rankwise.guard import GuardedStrategy
+
+    if not strategy.informed:
         return strategy  # the past had nothing to teach
-    plain = make("mbo" if name == "auto" else "gp", strategy.encoder)
-    return GuardedStrategy(strategy.encoder, None, strategy, plain)
+    plain = options.get("then") or ("mbo" if name in ("auto", "init") else "gp")
+    shared = {key: options[key] for key in ("acquisition", "liar") if key in options}
+    if shared.get("liar") in (None, "believer"):  # which a method without a past may not know
+        shared.pop("liar", None)
+    if "acquisition" not in get(plain).options:
+        shared.clear()
+    return GuardedStrategy(
+        strategy.encoder, None, strategy, make(plain, strategy.encoder, **shared)
+    )
 
 
 def _checked_tasks(encoder: Encoder, tasks: TaskSet | Sequence[Task]) -> TaskSet:

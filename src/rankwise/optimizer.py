@@ -118,8 +118,9 @@ class Optimizer:
     def trust(self) -> float | None:
         """How probable it is that the past applies to this study; None if there is no telling.
 
-        A surrogate that learns from past tasks weighs, by the evaluations so far, models that use
-        them against models that do not.
+        `eb-gp` and `eb-net` weigh, by the evaluations so far, models that use past tasks against
+        models that do not. With `guard=True` it is how sure the guard is that the past orders the
+        evaluations better than chance.
         """
         return self._strategy.trust(self.history)
 

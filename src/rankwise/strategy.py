@@ -11,7 +11,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -90,10 +89,11 @@ class Strategy(ABC):
         """How probable it is that the past applies to a study; None if there is no telling."""
         return None
 
-    def foresight(self, X: Array) -> Array | None:
-        """Numbers (m,) by which the past alone orders configurations (m, d), the best the lowest.
+    def foresight(self, task: Task) -> Array | None:
+        """Numbers (n,) by which the past alone orders a task's configurations; low is good.
 
-        None if the strategy has no past, or it says nothing of most configurations.
+        What is known of the task's data may be used, its losses are not. None if the strategy has
+        no past, or it says nothing of most configurations.
         """
         return None
 
@@ -250,17 +250,17 @@ class ModelStrategy(Strategy):
             return None
         return surrogate.fit(history).trust
 
-    def foresight(self, X: Array) -> Array | None:
-        if not self.informed or not len(X):
+    def foresight(self, task: Task) -> Array | None:
+        if not self.informed or not len(task):
             return None
-        with one_thread():
-            return self._before.predict(X).mean
-
-    @cached_property
-    def _before(self) -> Surrogate:
-        """The surrogate before any evaluation."""
+        nothing = Task.of(np.empty((0, self.encoder.n_columns)), [], context=task.context)
         make = self.make_pool_surrogate or self.make_surrogate
-        return make(0).fit(Task.of(np.empty((0, self.encoder.n_columns)), []))
+        try:
+            with one_thread():
+                return make(0).fit(nothing).predict(task.X).mean
+        except Exception as error:
+            _warn_of_fallback(error)
+            return None
 
     def explain(self, history: Task, X: Array) -> list[Explanation]:
         surrogate = self.make_surrogate(0)

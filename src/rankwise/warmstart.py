@@ -60,6 +60,10 @@ class InitStrategy(Strategy):
     points: int
     then: Strategy
 
+    @property
+    def informed(self) -> bool:
+        return True
+
     @classmethod
     def of(
         cls,
