@@ -427,7 +427,7 @@ def test_a_design_is_evaluated_first_if_one_is_given(method):
 
 def all_trials_after_past_tasks(seed: int = 0) -> dict:
     return {
-        method: [t.configuration for t in go_on(learnt(method, "mixed", seed=seed), 3).trials]
+        method: [t.configuration for t in go_on(learnt(method, "mixed", seed=seed), 6).trials]
         for method in TRANSFER
     }
 
