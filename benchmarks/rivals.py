@@ -20,23 +20,31 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Sequence
-from datetime import date
 from functools import partial
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from transfer import COLUMNS, FOLDER, SPACE, begin, learn, markdown, megabytes, quadratic, seconds
+from transfer import (
+    COLUMNS,
+    FOLDER,
+    SPACE,
+    begin,
+    learn,
+    machine,
+    markdown,
+    megabytes,
+    quadratic,
+    seconds,
+)
 
 from rankwise.bench.base import OpenProblem
 from rankwise.bench.published import MARK, read_published
@@ -206,12 +214,7 @@ def main() -> None:
         text = published(arguments.results)
     else:
         text = {"scale": scale, "cap": cap}[arguments.part](arguments.quick)
-    packages = ", ".join(f"{name} {version(name)}" for name in ("rankwise", "numpy", "scipy"))
-    print(
-        f"{date.today()}, {os.cpu_count()} cores, one thread; load {load:.1f} before and "
-        f"{os.getloadavg()[0]:.1f} after. {packages}, Python {platform.python_version()}.\n"
-    )
-    print(text)
+    print(f"{machine(load, ('rankwise', 'numpy', 'scipy'))}\n\n{text}")
 
 
 if __name__ == "__main__":

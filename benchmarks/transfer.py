@@ -435,6 +435,20 @@ def begin() -> None:
     warnings.filterwarnings("error", message=FALLBACK, category=RuntimeWarning)
 
 
+def machine(load: float, names: Iterable[str]) -> str:
+    """When and where something was measured, and with which packages.
+
+    Args:
+        load: of the machine before.
+        names: of the packages.
+    """
+    packages = ", ".join(f"{name} {version(name)}" for name in names)
+    return (
+        f"{date.today()}, {os.cpu_count()} cores, one thread; load {load:.1f} before and "
+        f"{os.getloadavg()[0]:.1f} after. {packages}, Python {platform.python_version()}."
+    )
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parts = parser.add_subparsers(dest="part", required=True)
@@ -465,12 +479,7 @@ def main() -> None:
     names = ["rankwise", "torch", "numpy", "scipy"]
     if has_botorch() and arguments.part != "scale":
         names += ["botorch", "gpytorch"]
-    packages = ", ".join(f"{name} {version(name)}" for name in names)
-    print(
-        f"{date.today()}, {os.cpu_count()} cores, one thread; load {load:.1f} before and "
-        f"{os.getloadavg()[0]:.1f} after. {packages}, Python {platform.python_version()}.\n"
-    )
-    print(text)
+    print(f"{machine(load, names)}\n\n{text}")
 
 
 if __name__ == "__main__":
