@@ -85,6 +85,23 @@ def cell(
     return np.array(json.loads(path.read_text()))
 
 
+def marks(
+    found: Found, name: str, knobs: Sequence[float], methods: Sequence[str]
+) -> Iterable[str]:
+    """How sure it is, for each method that is above the aim with the guard, that it is above."""
+    missed = [int((found[name, knob, PLAIN][:, -1] > 0).sum()) for knob in knobs]
+    yield f"Runs of {PLAIN} that did not find the best: {', '.join(map(str, missed))}."
+    for method, knob in product(methods, knobs):
+        plain, before, after = (found[name, knob, m] for m in (PLAIN, method, guarded(method)))
+        if ratio(after, plain) > NEVER:
+            gaps = [after[:, -1] - other[:, -1] for other in (plain, before)]
+            texts = [f"{g.mean():.3f} ± {g.std(ddof=1) / len(g) ** 0.5:.3f}" for g in gaps]
+            yield (
+                f"{method.partition(':')[0]} with the guard, relatedness {knob:g}, less {PLAIN}: "
+                f"{texts[0]}; less itself without the guard: {texts[1]} (paired, standard errors)."
+            )
+
+
 def guarded(method: str) -> str:
     return f"{method}{',' if ':' in method else ':'}guard=true"
 
@@ -117,6 +134,7 @@ def tables(
             rows.append(row)
         parts.append(f"{name}: regret over that of {PLAIN}, without → with the guard")
         parts.append(markdown(["method", *header], rows))
+        parts.extend(marks(found, name, knobs, methods))
     rows = []
     related = max(knobs)
     parts.append(

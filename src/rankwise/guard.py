@@ -66,9 +66,6 @@ class GuardedStrategy(Strategy):
         foresight = self.transfer.foresight(some)
         return None if foresight is None else order_trust(foresight, some.losses)
 
-    def foresight(self, task: Task) -> Array | None:
-        return self.transfer.foresight(task)
-
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         return self._turn(history, len(pending)).propose(history, pending, rng)
 

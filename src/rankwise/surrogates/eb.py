@@ -401,9 +401,9 @@ class EmpiricalBayes(TransferSurrogate):
     @cached_property
     def _whitener(self) -> Array:
         """L^-1 (H, n, n) of the leading models."""
-        whitener = np.empty_like(self._fit.L)
-        for one, L in zip(whitener, self._fit.L, strict=True):
-            one[:] = lapack.dtrtri(L.T, lower=0)[0].T
+        whitener = self._fit.L  # a copy: each is replaced by its inverse
+        for k, L in enumerate(whitener):
+            whitener[k] = lapack.dtrtri(L.T, lower=0)[0].T
         return whitener
 
     def _prior_variance(self, view: View) -> Array:
