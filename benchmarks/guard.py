@@ -3,10 +3,10 @@
     python benchmarks/guard.py --jobs 2
 
 The synthetic families with a knob for how related past and new tasks are (`bench/synthetic.py`).
-From each of 20 new tasks 1000 configurations are drawn, and methods choose among them with nothing
-evaluated at the start; the past are 24 studies of 40 random trials. Each method that learns is run
-as it is and with `guard=true`, and beside them the Gaussian process that takes over where
-the past is not trusted. Two figures per method:
+From each of 20 new tasks 1000 configurations are drawn, and methods choose among them after the
+same five initial ones (`--initial 0`: with nothing evaluated at the start); the past are 24 studies
+of 40 random trials. Each method that learns is run as it is and with `guard=true`, and beside them
+the Gaussian process that takes over where the past is not trusted. Two figures per method:
 
 - regret after 50 trials over that of the Gaussian process, whatever the past is like;
 - the share of what is gained in the first ten trials with a related past that the guard keeps.
@@ -54,16 +54,24 @@ Found = Mapping[tuple[str, float, str], np.ndarray]
 
 def pool(name: str, knob: float, encoder: Encoder, k: int, rows: int) -> TableProblem:
     """Configurations of the k-th new task of a family, all evaluated."""
-    codes = encoder.sample_codes(rows, np.random.default_rng([7, k]))
-    losses = make_loss(name, f"test-{k}", knob).at(codes)
-    return TableProblem.of(f"test-{k}", encoder.encode_codes(codes), losses)
+    codes = encoder.sample_codes(rows, np.random.default_rng([8, k]))
+    losses = make_loss(name, f"new-{k}", knob).at(codes)
+    return TableProblem.of(f"new-{k}", encoder.encode_codes(codes), losses)
 
 
 def cell(
-    name: str, knob: float, method: str, out: Path, tasks: int, rows: int, trials: int
+    name: str,
+    knob: float,
+    method: str,
+    out: Path,
+    initial: int,
+    tasks: int,
+    rows: int,
+    trials: int,
 ) -> np.ndarray:
     """Regrets (tasks, trials + 1) of a method, from its file or computed now."""
-    path = out / f"{name}-{knob:g}-{method.replace(':', '-')}-{tasks}-{rows}-{trials}.json"
+    size = f"{initial}-{tasks}-{rows}-{trials}"
+    path = out / f"{name}-{knob:g}-{method.replace(':', '-')}-{size}.json"
     if not path.exists():
         begin()
         warnings.simplefilter("ignore")
@@ -78,7 +86,7 @@ def cell(
         found = []
         for k in range(tasks):
             problem = pool(name, knob, benchmark.encoder, k, rows)
-            trace = protocol.run(problem, optimizer, seed=k, initial=0, trials=trials)
+            trace = protocol.run(problem, optimizer, seed=k, initial=initial, trials=trials)
             found.append(trace.regrets)
         path.write_text(json.dumps(found))
         print(f"{path.stem}: {np.mean(found, axis=0)[-1]:.4f}", flush=True)
@@ -204,6 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/guard"))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--initial", type=int, default=5, help="evaluations given at the start")
     parser.add_argument("--families", default="", help="only these, separated by commas")
     parser.add_argument("--methods", default="", help="only these, separated by commas")
     parser.add_argument("--knobs", default="", help="only these, separated by commas")
@@ -220,13 +229,13 @@ def main() -> None:
     every = [PLAIN, *(m for method in methods for m in (method, guarded(method)))]
     keys = [(name, knob, method) for method, name, knob in product(every, names, knobs)]
     regrets = joblib.Parallel(n_jobs=options.jobs)(
-        joblib.delayed(cell)(*key, options.out, *size) for key in keys
+        joblib.delayed(cell)(*key, options.out, options.initial, *size) for key in keys
     )
     found = dict(zip(keys, regrets, strict=True))
     print(
         f"{date.today()}, {os.cpu_count()} cores, {options.jobs} at a time, Python "
-        f"{platform.python_version()}; {size[0]} tasks, {size[1]} configurations, {size[2]} "
-        f"trials; regrets below {NEGLIGIBLE} count as that\n"
+        f"{platform.python_version()}; {size[0]} tasks, {size[1]} configurations, "
+        f"{options.initial} evaluated at the start, {size[2]} trials; regrets below {NEGLIGIBLE} count as that\n"
     )
     print(tables(found, names, knobs, methods))
     if options.figure:

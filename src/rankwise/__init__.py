@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         surrogates,
     )
     from rankwise.boxes import bounding_box
+    from rankwise.context import Context
     from rankwise.design import Design
     from rankwise.loop import minimize
     from rankwise.optimizer import Optimizer, Trial
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rankwise.task import Task, TaskSet
 
 __all__ = [
+    "Context",
     "Design",
     "Encoder",
     "Optimizer",
@@ -65,6 +67,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "Context": "context.data",
         "Design": "design",
         "Encoder": "space",
         "Optimizer": "optimizer",

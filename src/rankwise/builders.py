@@ -159,6 +159,65 @@ def learned(
     )
 
 
+def distributional(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    kind: str,
+    description: str,
+    model: str | Path | None = None,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "min",
+    progress: bool | None = None,
+    learning_seed: int = 0,
+    **settings: Any,
+) -> Strategy:
+    """One model of all tasks, told what their data are like (distBO).
+
+    What is compared by evaluations alone begins with a random configuration, a regression with one
+    of the past's best: elsewhere it does not know what it says.
+    """
+    strategy = learned(
+        encoder,
+        past,
+        surrogate="DistributionalTransfer",
+        model=model,
+        acquisition=acquisition,
+        liar=liar,
+        progress=progress,
+        learning_seed=learning_seed,
+        kind=kind,
+        description=description,
+        **settings,
+    )
+    learnt = getattr(strategy, "learner", None)
+    if learnt is None:
+        return strategy
+    from dataclasses import replace
+
+    from rankwise.baselines import legal_rows
+    from rankwise.design import Design
+    from rankwise.strategy import ModelStrategy
+
+    assert isinstance(strategy, ModelStrategy)
+    if learnt.described == "index":
+        return replace(strategy, design=Design("random", 1), informed=False)
+    return (
+        replace(strategy, openings=legal_rows(encoder, learnt.best)) if kind == "blr" else strategy
+    )
+
+
+def network_regression(
+    encoder: Encoder,
+    *,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "min",
+    **settings: Any,
+) -> Strategy:
+    """A Bayesian linear regression on a network's features, of the study alone."""
+    return _assembled(encoder, partial(_make_regression, settings), acquisition, liar)
+
+
 def untaught_ranking_ensemble(
     encoder: Encoder,
     *,
@@ -391,6 +450,12 @@ def _make_gp(transform: str, noise_floor: float, seed: int) -> Surrogate:
     from rankwise.surrogates.gp import GaussianProcess
 
     return GaussianProcess(transform=transform, noise_floor=noise_floor)
+
+
+def _make_regression(settings: dict[str, Any], seed: int) -> Surrogate:
+    from rankwise.surrogates.dist import NetworkRegression
+
+    return NetworkRegression(seed=seed, **settings)
 
 
 def _make_forest(layout: Layout, trees: int, min_leaf: int, seed: int) -> Surrogate:

@@ -66,6 +66,9 @@ class GuardedStrategy(Strategy):
         foresight = self.transfer.foresight(some)
         return None if foresight is None else order_trust(foresight, some.losses)
 
+    def similar_tasks(self, history: Task) -> dict[str, float] | None:
+        return self.transfer.similar_tasks(history)
+
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         return self._turn(history, len(pending)).propose(history, pending, rng)
 

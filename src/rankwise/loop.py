@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import methods
+from rankwise.archive.context import attach_context
 from rankwise.design import Design
 from rankwise.errors import (
     OptionError,
@@ -55,6 +56,7 @@ def minimize(
     method: str = "auto",
     design: Design | str | int | Sequence[Mapping[str, Any]] | None = None,
     tasks: TaskSet | Sequence[Task] = (),
+    context: Mapping[str, float] | None = None,
     n_jobs: int = 1,
     seed: int | None = None,
     direction: str = "minimize",
@@ -83,6 +85,8 @@ def minimize(
         design: what to evaluate first: "lhs", "sobol-2d", "random-10", ..., a size, a list of
             configurations; by default what the method says.
         tasks: past tasks of the same space, for a method that learns from them.
+        context: what is known about the data: `rankwise.Context.of(X, y)`, or numbers by name. Of
+            a context the numbers are recorded with the study, its rows never.
         n_jobs: evaluations at the same time, in joblib's worker processes. Batches of n_jobs
             are proposed together, so that a run repeats exactly whichever worker is faster.
         seed: of all randomness. The same seed gives the same trials.
@@ -119,7 +123,14 @@ def minimize(
     learning: dict[str, Any] = {"progress": progress} if "progress" in own else {}
     # A wrong option, design or seed is found here, before a study is created.
     checked = Optimizer(
-        encoder, method=method, design=design, tasks=past, seed=seed, **learning, **options
+        encoder,
+        method=method,
+        design=design,
+        tasks=past,
+        seed=seed,
+        context=context,
+        **learning,
+        **options,
     )
     log = StudyLog(encoder, storage=storage, name=name, direction=direction)
     seed = settle(log, "seed", seed, checked.seed)
@@ -127,6 +138,8 @@ def minimize(
     settle(log, "n_jobs", evaluator.n_jobs, evaluator.n_jobs)
     settle(log, "options", {key: repr(value) for key, value in options.items()})
     design = settle(log, "design", _plain_design(design))
+    if context:
+        attach_context(log.study, dict(context))
     if len(past):
         settle(log, "past tasks", past.digest)
     optimizer = checked.restarted(design=design, seed=seed)

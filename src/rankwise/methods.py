@@ -167,6 +167,15 @@ _FSBO_OF, _DKLM_OF = (
     partial(builders.learned, surrogate=_DEEP, context=context) for context in (0, 16)
 )
 _ABLR_OF, _GCP_OF = (partial(builders.learned, surrogate=kind) for kind in (_ABLR, _GCP))
+_DIST, _NET = "DistributionalTransfer", "NetworkRegression"
+_DIST_OF = {
+    (kind, description): partial(builders.distributional, kind=kind, description=description)
+    for kind in ("gp", "blr")
+    for description in ("data", "manual", "index")
+}
+_INIT_GP, _INIT_BLR = (
+    partial(builders.warm_start, similar=3, points=3, then=then) for then in ("gp", "none-blr")
+)
 _ROWS: list[tuple[Any, ...]] = [
     ("auto", "eb-gp, eb-net or mbo, by what is known of the past", True, builders.automatic),
     ("random", "random search, none twice", False, builders.random_search),
@@ -191,6 +200,16 @@ _ROWS: list[tuple[Any, ...]] = [
     ("dklm", "the same, told what the evaluations look like", True, _DKLM_OF, _DEEP),
     ("ablr", "linear regressions on features taught by past tasks", True, _ABLR_OF, _ABLR),
     ("gcp", "normal scores, a network of past tasks, a process on top", True, _GCP_OF, _GCP),
+    ("dist-gp", "one process of all tasks, told their data", True, _DIST_OF["gp", "data"], _DIST),
+    ("dist-blr", "one regression, told their data", True, _DIST_OF["blr", "data"], _DIST),
+    ("manual-gp", "dist-gp by hand-made numbers", True, _DIST_OF["gp", "manual"], _DIST),
+    ("manual-blr", "dist-blr by hand-made numbers", True, _DIST_OF["blr", "manual"], _DIST),
+    ("multi-gp", "dist-gp by the tasks' evaluations alone", True, _DIST_OF["gp", "index"], _DIST),
+    ("multi-blr", "dist-blr by evaluations alone", True, _DIST_OF["blr", "index"], _DIST),
+    ("init-gp", "the best of three similar tasks, then gp", True, _INIT_GP),
+    ("init-blr", "the best of three similar tasks, then none-blr", True, _INIT_BLR),
+    ("none-gp", "gp, by the name it has in distBO", False, builders.gaussian_process),
+    ("none-blr", "regression on a network, no past", False, builders.network_regression, _NET),
     ("portfolio", "past configurations good together, in turn", True, builders.portfolio),
     ("tpe", "Optuna's TPE sampler", False, _TPE),
     ("gp-optuna", "Optuna's GP sampler", False, _GP_OPTUNA),

@@ -15,6 +15,7 @@ from ConfigSpace import ConfigurationSpace
 from typing_extensions import Self
 
 from rankwise import methods
+from rankwise.context.data import known_facts
 from rankwise.design import Design
 from rankwise.errors import OptionError, SpaceExhausted, check_name, is_number
 from rankwise.proposal import Seen
@@ -64,8 +65,9 @@ class Optimizer:
             such as "lhs", "sobol-2d" or "random-10", a size, or a list of configurations.
         tasks: past tasks of the same space, for a method that learns from them.
         seed: of all randomness; None draws one (see `seed`).
-        about: what is known about the data set of the study: numbers by name, such as
-            `rankwise.context.meta_features` gives. Methods that compare data sets use it.
+        context: what is known about the data set of the study: `rankwise.Context.of(X, y)`, or
+            numbers by name, such as `rankwise.context.meta_features` gives. Methods that compare
+            data sets use it.
         **options: of the method.
 
     Example:
@@ -83,10 +85,10 @@ class Optimizer:
         design: Design | str | int | Sequence[Mapping[str, Any]] | None = None,
         tasks: TaskSet | Sequence[Task] = (),
         seed: int | None = None,
-        about: Mapping[str, float] | None = None,
+        context: Mapping[str, float] | None = None,
         **options: Any,
     ) -> None:
-        self.context = dict(about or {})
+        self.context = known_facts(context)
         self.encoder = space if isinstance(space, Encoder) else Encoder(space)
         self.method = method
         seed = check_seed(seed)
@@ -123,6 +125,14 @@ class Optimizer:
         evaluations better than chance.
         """
         return self._strategy.trust(self.history)
+
+    def similar_tasks(self) -> dict[str, float] | None:
+        """How much each past task counts for this study, by name, from most to least.
+
+        For `dist-gp` the learnt similarity of the data sets, from 0 to 1; for methods that weigh
+        past tasks, their weights. None for methods that cannot say.
+        """
+        return self._strategy.similar_tasks(self.history)
 
     def explain(self, configurations: Sequence[Mapping[str, Any]]) -> list[Explanation]:
         """What the method believes of configurations after the evaluations so far."""

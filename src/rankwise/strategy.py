@@ -89,6 +89,10 @@ class Strategy(ABC):
         """How probable it is that the past applies to a study; None if there is no telling."""
         return None
 
+    def similar_tasks(self, history: Task) -> dict[str, float] | None:
+        """How much each past task counts for a study, from most to least; None: no telling."""
+        return None
+
     def foresight(self, task: Task) -> Array | None:
         """Numbers (n,) by which the past alone orders a task's configurations; low is good.
 
@@ -183,6 +187,8 @@ class ModelStrategy(Strategy):
         learner: what has learnt past tasks and can be saved, if anything.
         make_pool_surrogate: makes the surrogate for choosing among the rows of a pool, which are
             asked about again and again; by default `make_surrogate`.
+        openings: configurations (k, d) to which proposals before the first evaluation are
+            restricted; None: all.
     """
 
     make_surrogate: Callable[[int], Surrogate]
@@ -193,6 +199,7 @@ class ModelStrategy(Strategy):
     make_cost_surrogate: Callable[[int], Surrogate] | None = None
     learner: Learner | None = None
     make_pool_surrogate: Callable[[int], Surrogate] | None = None
+    openings: Array | None = None
 
     def __post_init__(self) -> None:
         check_name("liar", self.liar, LIARS)
@@ -214,6 +221,9 @@ class ModelStrategy(Strategy):
         self, history: Task, pending: Array, seen: Seen, rng: np.random.Generator
     ) -> Array:
         utility, surrogate = self._utility(history, pending, rng, self.make_surrogate)
+        if self._opens(history, seen):
+            assert self.openings is not None
+            return best_of_set(utility, self.openings, seen)
         best = np.argsort(history.losses, kind="stable")[:_ELITE]
         return self.maximizer(
             utility,
@@ -235,6 +245,10 @@ class ModelStrategy(Strategy):
             make = self.make_pool_surrogate or self.make_surrogate
             with one_thread():
                 utility, _ = self._utility(history, np.empty((0, pool.shape[1])), rng, make)
+                if self._opens(history, Seen(history.X)):
+                    assert self.openings is not None
+                    wanted = self.openings[int(np.argmax(utility(self.openings)))]
+                    return int(np.argmin(np.square(pool - wanted).sum(axis=1)))
                 values = utility(pool)
             if np.isnan(values).any():
                 raise ValueError("a utility is not a number")
@@ -243,6 +257,17 @@ class ModelStrategy(Strategy):
             return int(rng.integers(len(pool)))
         best = np.flatnonzero(values == values.max())
         return int(best[0] if len(best) == 1 else rng.choice(best))
+
+    def _opens(self, history: Task, seen: Seen) -> bool:
+        """Whether the proposal is one of the openings."""
+        if self.openings is None or len(history):
+            return False
+        return bool(seen.new(self.openings).any())
+
+    def similar_tasks(self, history: Task) -> dict[str, float] | None:
+        surrogate = self.make_surrogate(0)
+        with one_thread():
+            return surrogate.fit(history).sources if self.learner is not None else None
 
     def trust(self, history: Task) -> float | None:
         surrogate = self.make_surrogate(0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import Self
 
+from rankwise.context.data import Context, known_facts
 from rankwise.errors import ConfigurationError, OptionError, check_name
 from rankwise.types import Array, Mask
 
@@ -40,7 +41,8 @@ class Task:
         cost: seconds (n,) that each evaluation took; NaN where unknown.
         status: what became of each evaluation, one of `STATUSES`.
         name: of the task.
-        context: what is known about its data set: numbers by name, such as meta-features.
+        context: what is known about its data set: numbers by name, such as meta-features; a
+            `Context` may hold some of its rows besides.
     """
 
     X: Array
@@ -75,7 +77,7 @@ class Task:
             if len(values) != len(y):
                 raise ValueError(f"{what} has {len(values)} entries and y has {len(y)}")
         usable = finite & np.array([s == OK for s in status], dtype=bool)
-        known = dict(context or {})
+        known = known_facts(context)
         return cls(X, np.where(usable, y, np.nan), seconds, tuple(status), name, known)
 
     def __len__(self) -> int:
@@ -178,6 +180,8 @@ class TaskSet:
                 digest.update(task.X.tobytes() + task.losses.tobytes())
                 if task.context:
                     digest.update(repr(sorted(task.context.items())).encode())
+                if isinstance(task.context, Context) and task.context.rows is not None:
+                    digest.update(task.context.rows.digest.encode())
         return digest.hexdigest()
 
 

@@ -7,10 +7,27 @@ from typing import TYPE_CHECKING
 from rankwise.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rankwise.context.metafeatures import data_digest, meta_features
+    from rankwise.context.data import Context, DataRows
+    from rankwise.context.embedding import DataEmbedding
+    from rankwise.context.metafeatures import data_digest, handmade_features, meta_features
 
-__all__ = ["data_digest", "meta_features"]
+__all__ = [
+    "Context",
+    "DataEmbedding",
+    "DataRows",
+    "data_digest",
+    "handmade_features",
+    "meta_features",
+]
 
 __getattr__ = lazy_names(
-    __name__, {"data_digest": "metafeatures", "meta_features": "metafeatures"}
+    __name__,
+    {
+        "Context": "data",
+        "DataEmbedding": "embedding",
+        "DataRows": "data",
+        "data_digest": "metafeatures",
+        "handmade_features": "metafeatures",
+        "meta_features": "metafeatures",
+    },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from rankwise.types import Array
 
 _MOST_ROWS = 5_000  # looked at
 _MOST_COLUMNS = 100
+_LANDMARK_ROWS = 1_000
 _FEW_CLASSES = 0.2  # whole numbers with fewer different values than this share of rows are classes
 
 
@@ -44,7 +46,7 @@ def meta_features(
         >>> facts["rows"], facts["classes"], round(facts["class_entropy"], 2)
         (3.0, 2.0, 0.92)
     """
-    table = _with_shape(X)
+    table = with_shape(X)
     if len(table.shape) != 2:
         raise ValueError(f"a data set has rows and columns, not the shape {table.shape}")
     n, p = table.shape
@@ -68,12 +70,95 @@ def meta_features(
     return {name: float(value) for name, value in facts.items()}
 
 
+def handmade_features(X: Array, y: Array | None, *, classes: int = 0) -> dict[str, float]:
+    """Thirteen numbers about a data set, of the kinds that distBO's authors compared with.
+
+    Means over columns and pairs of columns, of the first principal component, of the target, and
+    how well simple learners do that are fitted to one half of at most 1000 rows and scored on the
+    other ("landmarks"). What cannot be computed, of a few rows or a constant target, is 0.
+
+    Args:
+        X: rows (n, p), finite numbers.
+        y: classes 0, 1, ... or numbers (n,); None without a target.
+        classes: how many classes there are; 0 if the target is not one of classes.
+
+    Returns:
+        Finite numbers by name, all of which begin with "hand_".
+    """
+    z, n = _standardized(X), len(X)
+    skewness, kurtosis = _moments(z)
+    first = _first_component(z)
+    pairs = X.shape[1] > 1 and n > 1
+    covariance = np.cov(X, rowvar=False)[np.triu_indices(X.shape[1], 1)] if pairs else np.zeros(1)
+    facts = {
+        "mean": X.mean(),
+        "skewness": skewness.mean() if len(skewness) else 0.0,
+        "kurtosis": kurtosis.mean() if len(kurtosis) else 0.0,
+        "correlation": _mean_abs_correlation(z),
+        "covariance": covariance.mean(),
+        **dict(zip(("pca_share", "pca_skewness", "pca_kurtosis"), first, strict=True)),
+    }
+    if classes:
+        shares = np.bincount(np.asarray(y, dtype=int), minlength=classes) / max(n, 1)
+        present = shares[shares > 0]
+        facts["class_entropy"] = -(present * np.log(present)).sum()
+    elif y is not None:
+        facts |= {"target_mean": y.mean(), "target_std": y.std()}
+    if y is not None:
+        facts |= _landmarks(X, y, classes)
+    return {f"hand_{name}": _tame(float(value)) for name, value in facts.items()}
+
+
+def _tame(value: float) -> float:
+    return value if np.isfinite(value) else 0.0
+
+
+def _first_component(z: Array) -> tuple[float, float, float]:
+    """Share of the variance, skewness and kurtosis of the first principal component."""
+    if z.shape[1] == 0 or len(z) < 3:
+        return 0.0, 0.0, 0.0
+    _, s, V = np.linalg.svd(z, full_matrices=False)
+    along = (z @ V[0])[:, None] * (1.0 if V[0].sum() >= 0 else -1.0)
+    skewness, kurtosis = _moments(_standardized(along))
+    share = float(s[0] ** 2 / (s**2).sum())
+    return share, *(float(m[0]) if len(m) else 0.0 for m in (skewness, kurtosis))
+
+
+def _landmarks(X: Array, y: Array, classes: int) -> dict[str, float]:
+    """Scores of simple learners on held-out rows; 0 where they cannot be had."""
+    from sklearn.base import clone
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import Ridge
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    learners: dict[str, Any] = {
+        "nearest": KNeighborsClassifier(1) if classes else KNeighborsRegressor(1),
+        "linear": LinearDiscriminantAnalysis("lsqr", shrinkage="auto") if classes else Ridge(),
+        "tree": (DecisionTreeClassifier if classes else DecisionTreeRegressor)(random_state=0),
+        **({"bayes": GaussianNB()} if classes else {}),
+    }
+    rows = np.random.default_rng(0).permutation(len(X))[:_LANDMARK_ROWS]
+    fit, score = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    found = {}
+    for name, learner in learners.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                value = clone(learner).fit(X[fit], y[fit]).score(X[score], y[score])
+        except ValueError:  # too few rows, or a single class
+            value = 0.0
+        found[f"landmark_{name}"] = max(float(value), -1.0)
+    return found
+
+
 def data_digest(X: Any, y: Any = None) -> str:
     """Eight letters for a data set (of a large one, for its size and some rows)."""
     digest = hashlib.sha256()
     for part in (X, y):
         if part is not None:
-            data = _with_shape(part)
+            data = with_shape(part)
             digest.update(repr(data.shape).encode() + _bytes(_some_rows(data)))
     return digest.hexdigest()[:8]
 
@@ -105,8 +190,8 @@ def _numbers(table: Any) -> tuple[Array, float, float, float]:
         some = scipy.sparse.csc_matrix(some)
         size = some.shape[0] * p
         missing, zero = float(np.isnan(some.data).sum()) / size, 1.0 - some.nnz / size
-        return _finite(some[:, _some(p, _MOST_COLUMNS)].toarray()), 0.0, missing, zero
-    columns = [_column(some, j) for j in _some(p, _MOST_COLUMNS).tolist()]
+        return _finite(some[:, some_of(p, _MOST_COLUMNS)].toarray()), 0.0, missing, zero
+    columns = [_column(some, j) for j in some_of(p, _MOST_COLUMNS).tolist()]
     numeric = [values for values, _ in columns if values is not None]
     matrix = np.stack(numeric, axis=1) if numeric else np.empty((some.shape[0], 0))
     categorical = sum(values is None for values, _ in columns) / len(columns)
@@ -129,13 +214,26 @@ def _column(table: Any, j: int) -> tuple[Array | None, float]:
         return None, absent
 
 
+def as_numbers(table: Any, j: int) -> Array:
+    """A column (n,) as numbers, NaN where missing; of texts, the share of rows that have each."""
+    import pandas as pd
+
+    numbers, _ = _column(table, j)
+    if numbers is not None:
+        return numbers
+    column = pd.Series(table.iloc[:, j] if hasattr(table, "iloc") else np.asarray(table[:, j]))
+    texts = column.where(column.isna(), column.astype(str))
+    shares: Array = texts.map(texts.value_counts(normalize=True)).to_numpy(dtype=float)
+    return shares
+
+
 def _finite(values: Any) -> Array:
     """Numbers with infinities as missing."""
     numbers = np.asarray(values, dtype=float)
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-def _with_shape(data: Any) -> Any:
+def with_shape(data: Any) -> Any:
     """Something with a shape: lists become arrays."""
     return data if hasattr(data, "shape") else np.asarray(data, dtype=object)
 
@@ -143,9 +241,11 @@ def _with_shape(data: Any) -> Any:
 def _some_rows(data: Any) -> Any:
     """At most `_MOST_ROWS` rows."""
     n = data.shape[0]
-    if n <= _MOST_ROWS:
-        return data
-    rows = _some(n, _MOST_ROWS)
+    return data if n <= _MOST_ROWS else some_rows(data, some_of(n, _MOST_ROWS))
+
+
+def some_rows(data: Any, rows: Any) -> Any:
+    """The rows of some numbers (k,) of a table or a target."""
     if hasattr(data, "iloc"):
         return data.iloc[rows]
     if scipy.sparse.issparse(data):
@@ -153,14 +253,14 @@ def _some_rows(data: Any) -> Any:
     return data[rows]
 
 
-def _some(n: int, most: int) -> Any:
+def some_of(n: int, most: int, seed: int = 0) -> Any:
     """At most `most` of the numbers below n, the same ones every time.
 
     At random: what repeats in a data set would escape evenly spaced ones.
     """
     if n <= most:
         return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, most, replace=False, shuffle=False))
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False, shuffle=False))
 
 
 # ---------------------------------------------------------------------- statistics
@@ -202,7 +302,7 @@ def _target(y: Any, classification: bool | None) -> dict[str, float]:
     facts = dict.fromkeys((*names, "target_skewness", "target_kurtosis"), 0.0)
     if y is None:
         return facts
-    values = np.asarray(_some_rows(_with_shape(y)))
+    values = np.asarray(_some_rows(with_shape(y)))
     values = values.reshape(len(values), -1)[:, 0] if values.size else values.reshape(-1)
     numbers, _ = _column(values[:, None], 0) if len(values) else (None, 0.0)
     if classification is None:
@@ -219,6 +319,13 @@ def _target(y: Any, classification: bool | None) -> dict[str, float]:
         if len(skewness):
             facts.update(target_skewness=float(skewness[0]), target_kurtosis=float(kurtosis[0]))
     return facts
+
+
+def are_classes(target: Any) -> bool:
+    """Whether a target (n,) looks like one of classes."""
+    values = np.asarray(_some_rows(with_shape(target)))
+    numbers, _ = _column(values[:, None], 0) if len(values) else (None, 0.0)
+    return numbers is None or _looks_like_classes(numbers)
 
 
 def _looks_like_classes(numbers: Array) -> bool:

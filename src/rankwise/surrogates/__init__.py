@@ -9,6 +9,7 @@ from rankwise.lazy import lazy_names
 if TYPE_CHECKING:
     from rankwise.surrogates.ablr import AdaptiveBLR
     from rankwise.surrogates.base import Posterior, Surrogate
+    from rankwise.surrogates.dist import DistributionalTransfer, NetworkRegression
     from rankwise.surrogates.dre import DeepRankingEnsemble
     from rankwise.surrogates.eb import EmpiricalBayes
     from rankwise.surrogates.forest import RandomForest
@@ -27,11 +28,13 @@ __all__ = [
     "CopulaProcess",
     "DeepKernelGP",
     "DeepRankingEnsemble",
+    "DistributionalTransfer",
     "EmpiricalBayes",
     "GaussianProcess",
     "JointRankingGP",
     "MetaTraining",
     "MultiTaskGP",
+    "NetworkRegression",
     "Posterior",
     "RandomForest",
     "RankingWeightedGPs",
@@ -47,11 +50,13 @@ __getattr__ = lazy_names(
         "CopulaProcess": "gcp",
         "DeepKernelGP": "fsbo",
         "DeepRankingEnsemble": "dre",
+        "DistributionalTransfer": "dist",
         "EmpiricalBayes": "eb",
         "GaussianProcess": "gp",
         "JointRankingGP": "scot",
         "MetaTraining": "meta",
         "MultiTaskGP": "multitask",
+        "NetworkRegression": "dist",
         "Posterior": "base",
         "RandomForest": "forest",
         "RankingWeightedGPs": "rgpe",

@@ -1,0 +1,212 @@
+"""Context: what is known about a data set, in numbers and, as long as it lives, in rows."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rankwise.context.metafeatures import (
+    are_classes,
+    as_numbers,
+    handmade_features,
+    meta_features,
+    some_of,
+    some_rows,
+    with_shape,
+)
+from rankwise.errors import OptionError, check_count
+from rankwise.types import Array
+
+ROWS = 2000  # of a data set that are kept in memory
+_COLUMNS = 500  # of them, at most
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class DataRows:
+    """Some rows of a data set, as numbers. They live in memory only and are never written.
+
+    Attributes:
+        X: (n, p), finite.
+        y: classes 0, 1, ... or numbers (n,); None without a target.
+        classes: how many classes there are; 0 if the target is not one of classes.
+        ratios: share of each class (classes,).
+    """
+
+    X: Array
+    y: Array | None
+    classes: int
+    ratios: Array
+
+    def __repr__(self) -> str:
+        return f"DataRows({len(self.X)} rows, {self.X.shape[1]} columns, {self.classes} classes)"
+
+    @property
+    def digest(self) -> str:
+        """Of the numbers."""
+        digest = hashlib.sha256(repr(self.X.shape).encode() + self.X.tobytes())
+        digest.update(b"" if self.y is None else self.y.tobytes())
+        return digest.hexdigest()
+
+
+class Context(Mapping[str, float]):
+    """What is known about the data set of a task: numbers by name, and perhaps some of its rows.
+
+    It is a mapping of the numbers, which is what studies, archives and model files keep. The rows
+    are for methods that learn what matters about data (`dist-gp`, `dist-blr`); they stay in
+    memory: no study, report, log or model file ever holds them.
+
+    Args:
+        numbers: by name.
+        rows: of the data set, if methods may see them.
+        size: of the whole data set.
+
+    Example:
+        >>> context = Context.of([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]], ["a", "b", "a"])
+        >>> context["columns"], context.size, context.rows
+        (2.0, 3, DataRows(3 rows, 2 columns, 2 classes))
+    """
+
+    def __init__(
+        self, numbers: Mapping[str, float], rows: DataRows | None = None, size: int = 0
+    ) -> None:
+        self._numbers = {name: float(value) for name, value in numbers.items()}
+        self.rows, self.size = rows, size
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any = None,
+        *,
+        classification: bool | None = None,
+        rows: int = ROWS,
+        standardize: bool = True,
+        handmade: bool = True,
+        seed: int = 0,
+    ) -> Context:
+        """Describe a data set.
+
+        Of many rows some are drawn, without reading the others: memory-mapped arrays of any length
+        are fine. A missing value becomes the column's mean, a text the share of the rows that have
+        it, a constant column zero; of more than 500 columns 500 are kept.
+
+        Args:
+            X: n rows: an array, memory-mapped or not, a sparse matrix or a data frame.
+            y: the target (n,); None if there is none.
+            classification: whether `y` holds classes; None: if it looks like it.
+            rows: how many are kept in memory; 0 keeps numbers only.
+            standardize: columns get mean 0 and variance 1, numeric targets the range 0 to 1. If
+                not, what columns mean in absolute terms is kept: they must be comparable then.
+            handmade: the numbers include those of `handmade_features`, which take a second.
+            seed: of the choice of rows.
+
+        Raises:
+            OptionError: there is no row or no column, or X and y differ in length.
+        """
+        if rows:
+            check_count("rows", rows)
+        table = with_shape(X)
+        if len(table.shape) != 2 or 0 in table.shape:
+            raise OptionError(f"a data set has rows and columns, not the shape {table.shape}")
+        n = int(table.shape[0])
+        target = None if y is None else _first_column(y, n)
+        numbers = meta_features(table, target, classification=classification)
+        chosen = some_of(n, max(rows, ROWS), seed)
+        kept = _numeric(some_rows(table, chosen), standardize)
+        labels, classes, ratios = _labels(target, chosen, classification, standardize)
+        data = DataRows(kept, labels, classes, ratios)
+        if handmade:
+            numbers |= handmade_features(data.X, data.y, classes=classes)
+        if not rows:
+            return cls(numbers, None, n)
+        first = slice(0, rows)
+        return cls(
+            numbers,
+            DataRows(kept[first], None if labels is None else labels[first], classes, ratios),
+            n,
+        )
+
+    def without_rows(self) -> Context:
+        """The numbers alone."""
+        return Context(self._numbers, None, self.size)
+
+    def __getitem__(self, name: str) -> float:
+        return self._numbers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __repr__(self) -> str:
+        return f"Context({len(self)} numbers, rows={self.rows!r}, size={self.size})"
+
+
+def known_facts(context: Mapping[str, float] | None) -> Mapping[str, float]:
+    """A context as tasks keep it: a `Context` as it is, another mapping as a dict of its own."""
+    return context if isinstance(context, Context) else dict(context or {})
+
+
+def _first_column(y: Any, n: int) -> Any:
+    """A target as (n,)."""
+    target = with_shape(y)
+    if target.shape[0] != n:
+        raise OptionError(f"the data set has {n} rows and its target has {target.shape[0]}")
+    values = (
+        target.iloc[:, 0]
+        if getattr(target, "ndim", 1) == 2 and hasattr(target, "iloc")
+        else target
+    )
+    array = np.asarray(values)
+    return array if array.ndim == 1 else array[:, 0]
+
+
+def _numeric(table: Any, standardize: bool) -> Array:
+    """A table (n, p) as finite numbers."""
+    p = table.shape[1]
+    columns = some_of(p, _COLUMNS, 0)
+    if scipy.sparse.issparse(table):
+        matrix = np.asarray(scipy.sparse.csc_matrix(table)[:, columns].toarray(), dtype=float)
+        matrix = np.where(np.isfinite(matrix), matrix, np.nan)
+    else:
+        matrix = np.stack([as_numbers(table, int(j)) for j in columns], axis=1)
+    empty = np.isnan(matrix).all(axis=0)
+    matrix[:, empty] = 0.0
+    mean = np.nanmean(matrix, axis=0)
+    matrix = np.where(np.isnan(matrix), mean, matrix)
+    if not standardize:
+        return matrix
+    matrix = matrix / np.maximum(np.abs(matrix).max(axis=0), _TINY)  # so that nothing overflows
+    spread = matrix.std(axis=0)
+    standardized: Array = np.where(spread > 1e-9, matrix - matrix.mean(axis=0), 0.0)
+    return standardized / np.where(spread > 1e-9, spread, 1.0)
+
+
+def _labels(
+    target: Any, chosen: Any, classification: bool | None, standardize: bool
+) -> tuple[Array | None, int, Array]:
+    """The target of the chosen rows as numbers, how many classes it has, and their shares."""
+    if target is None:
+        return None, 0, np.empty(0)
+    if classification is None:
+        classification = are_classes(target)
+    if classification:
+        names, codes = np.unique([str(value) for value in target[chosen]], return_inverse=True)
+        ratios = np.bincount(codes, minlength=len(names)) / len(codes)
+        return codes.astype(float), len(names), ratios
+    numbers = np.asarray(target[chosen], dtype=float)
+    finite = np.isfinite(numbers)
+    middle = float(numbers[finite].mean()) if finite.any() else 0.0
+    numbers = np.where(finite, numbers, middle)
+    low, high = float(numbers.min()), float(numbers.max())
+    if standardize and math.isfinite(high - low):
+        numbers = (numbers - low) / (high - low if high > low else 1.0)
+    return numbers, 0, np.empty(0)
