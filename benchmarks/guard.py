@@ -4,9 +4,10 @@
 
 The synthetic families with a knob for how related past and new tasks are (`bench/synthetic.py`).
 From each of 20 new tasks 1000 configurations are drawn, and methods choose among them after the
-same five initial ones (`--initial 0`: with nothing evaluated at the start); the past are 24 studies
-of 40 random trials. Each method that learns is run as it is and with `guard=true`, and beside them
-the Gaussian process that takes over where the past is not trusted. Two figures per method:
+same five initial ones (`--initial 0`: with nothing evaluated at the start); the past are 24
+studies of 40 random trials. Each method that learns is run as it is and with `guard=true`, and
+beside them the Gaussian process that takes over where the past is not trusted. Two figures per
+method:
 
 - regret after 50 trials over that of the Gaussian process, whatever the past is like;
 - the share of what is gained in the first ten trials with a related past that the guard keeps.
@@ -235,7 +236,8 @@ def main() -> None:
     print(
         f"{date.today()}, {os.cpu_count()} cores, {options.jobs} at a time, Python "
         f"{platform.python_version()}; {size[0]} tasks, {size[1]} configurations, "
-        f"{options.initial} evaluated at the start, {size[2]} trials; regrets below {NEGLIGIBLE} count as that\n"
+        f"{options.initial} evaluated at the start, {size[2]} trials; regrets below {NEGLIGIBLE} "
+        "count as that\n"
     )
     print(tables(found, names, knobs, methods))
     if options.figure:

@@ -20,6 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rankwise import methods
 from rankwise.archive import Archive, CommonSpace, PastStudy
+from rankwise.archive.context import context_of, full_context
 from rankwise.archive.optuna_storage import columns_of_trials
 from rankwise.cache import learnt_optimizer
 from rankwise.proposal import Seen
@@ -152,6 +153,7 @@ class Part:
             sign * finished.values[usable],
             finished.seconds[usable],
             [finished.status[k] for k in usable],
+            context=full_context(finished.context, None, ""),
         )
 
     def _design_row(self, history: Task, pending: Array, seed: int) -> Array | None:
@@ -180,7 +182,7 @@ def given_params(trial: FrozenTrial) -> dict[str, Any]:
 def past_study(study: Study, trials: Sequence[FrozenTrial]) -> PastStudy:
     """What is finished of a study that is being run."""
     direction = "minimize" if study.direction == StudyDirection.MINIMIZE else "maximize"
-    return columns_of_trials(study.study_name, direction, trials)
+    return columns_of_trials(study.study_name, direction, trials, context_of(study.user_attrs))
 
 
 def running_params(

@@ -9,7 +9,7 @@ from rankwise.lazy import lazy_names
 if TYPE_CHECKING:
     from rankwise.archive.archive import Archive
     from rankwise.archive.common import CommonSpace
-    from rankwise.archive.context import attach_context, read_context
+    from rankwise.archive.context import attach_context, attach_rows, read_context
     from rankwise.archive.describe import Description
     from rankwise.archive.opening import open_archive
     from rankwise.archive.studies import PastStudy
@@ -20,6 +20,7 @@ __all__ = [
     "Description",
     "PastStudy",
     "attach_context",
+    "attach_rows",
     "open_archive",
     "read_context",
 ]
@@ -32,6 +33,7 @@ __getattr__ = lazy_names(
         "Description": "describe",
         "PastStudy": "studies",
         "attach_context": "context",
+        "attach_rows": "context",
         "open_archive": "opening",
         "read_context": "context",
     },

@@ -12,6 +12,7 @@ import numpy as np
 from optuna.distributions import BaseDistribution
 
 from rankwise.archive.common import CommonSpace
+from rankwise.archive.context import full_context
 from rankwise.archive.places import model_folder
 from rankwise.archive.studies import PastStudy
 from rankwise.archive.unify import unify
@@ -83,7 +84,9 @@ class Archive:
     def tasks(self) -> TaskSet:
         """The studies, encoded; smaller losses are better.
 
-        Trials that failed before they had all of their parameters are not in it.
+        Trials that failed before they had all of their parameters are not in it. The context of a
+        task are the numbers that the study has as facts or attributes, and the rows of its data
+        set if they were kept (`attach_rows`).
         """
         if not self.studies:
             return TaskSet(())
@@ -103,6 +106,7 @@ class Archive:
             study.seconds[rows],
             [study.status[k] for k in rows],
             study.name,
+            full_context(study.context, self.folder, study.name),
         )
 
     @property

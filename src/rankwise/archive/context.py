@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import optuna
 
-from rankwise.errors import OptionError
+from rankwise.archive.places import model_folder
+from rankwise.context.data import Context
+from rankwise.errors import OptionError, is_number
 
 PREFIX = "rankwise:"
 _KEY = PREFIX + "context"
@@ -46,6 +50,47 @@ def attach_context(study: optuna.Study, facts: Mapping[str, Any]) -> None:
 def read_context(study: optuna.Study) -> dict[str, Any]:
     """What `attach_context` wrote down about a study."""
     return dict(study.user_attrs.get(_KEY, {}))
+
+
+def attach_rows(place: str, name: str, context: Context) -> Path:
+    """Keep rows of a study's data set beside its archive, for methods that learn from data.
+
+    Rows are never kept unless this is called: whoever can read the archive's folder can read
+    them afterwards. `open_archive` finds them again.
+
+    Args:
+        place: of the archive: the URL of a storage or the path of a file or folder.
+        name: of the study.
+        context: of its data set.
+
+    Returns:
+        The file.
+
+    Raises:
+        OptionError: the archive is only in memory, or the context has no rows.
+    """
+    folder = model_folder(place)
+    if folder is None:
+        raise OptionError(f"{place} is only in memory: there is no place for rows beside it")
+    if context.rows is None:
+        raise OptionError(f"the context of {name!r} has no rows; make it with Context.of(X, y)")
+    path = _rows_file(folder, name)
+    context.save(path)
+    return path
+
+
+def full_context(facts: Mapping[str, Any], folder: Path | None, name: str) -> Mapping[str, float]:
+    """What is known of a study's data set: its numbers, and its rows if they were kept."""
+    numbers = {key: float(value) for key, value in facts.items() if is_number(value)}
+    path = None if folder is None else _rows_file(folder, name)
+    if path is None or not path.exists():
+        return numbers
+    kept = Context.load(path)
+    return Context({**kept, **numbers}, kept.rows, kept.size)
+
+
+def _rows_file(folder: Path, name: str) -> Path:
+    return folder / "contexts" / f"{quote(name, safe='')}.npz"
 
 
 def context_of(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +23,13 @@ from rankwise.context.metafeatures import (
     some_rows,
     with_shape,
 )
-from rankwise.errors import OptionError, check_count
+from rankwise.errors import ModelFileError, OptionError, check_count
 from rankwise.types import Array
 
 ROWS = 2000  # of a data set that are kept in memory
 _COLUMNS = 500  # of them, at most
 _TINY = 1e-12
+_FORMAT = 1  # of files
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,58 @@ class Context(Mapping[str, float]):
             DataRows(kept[first], None if labels is None else labels[first], classes, ratios),
             n,
         )
+
+    def save(self, path: str | Path) -> None:
+        """Write numbers and rows to a file, from which `load` makes the context again.
+
+        This is the one way in which rows leave memory, and nothing in the library takes it by
+        itself: whoever can read the file can read the rows.
+
+        Args:
+            path: of the file, by custom with the ending ".npz"; no pickles are in it.
+        """
+        arrays: dict[str, Any] = {
+            "format": np.array(_FORMAT),
+            "names": np.array(list(self._numbers), dtype=str),
+            "numbers": np.array(list(self._numbers.values()), dtype=float),
+            "size": np.array(self.size),
+        }
+        if self.rows is not None:
+            arrays |= {"X": self.rows.X.astype(np.float32), "ratios": self.rows.ratios}
+            arrays["classes"] = np.array(self.rows.classes)
+            if self.rows.y is not None:
+                arrays["y"] = self.rows.y.astype(np.float32)
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        with unfinished.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        unfinished.replace(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Context:
+        """What `save` wrote.
+
+        Raises:
+            ModelFileError: there is no such file, or it was not written by this version's `save`.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            version = int(arrays["format"])
+        except FileNotFoundError as error:
+            raise ModelFileError(f"there is no context file {path}") from error
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise ModelFileError(f"{path} is not a context file, or it is damaged") from error
+        if version != _FORMAT:
+            raise ModelFileError(f"{path} has format {version}, and this version reads {_FORMAT}")
+        numbers = dict(zip(arrays["names"].tolist(), arrays["numbers"].tolist(), strict=True))
+        rows = None
+        if "X" in arrays:
+            y = arrays["y"].astype(float) if "y" in arrays else None
+            X = arrays["X"].astype(float)
+            rows = DataRows(X, y, int(arrays["classes"]), arrays["ratios"])
+        return cls(numbers, rows, int(arrays["size"]))
 
     def without_rows(self) -> Context:
         """The numbers alone."""

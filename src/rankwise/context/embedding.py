@@ -26,7 +26,7 @@ KINDS = ("both", "marginal", "conditional", "joint", "cross", "pairs")
 cross-covariance, or the set of all pairs of a column and the target."""
 
 HIDDEN, FEATURES = 20, 10  # of the paper's feature maps
-_PAIRS = 64  # columns and classes that a set of pairs is made of, at most
+_PAIRS = 64  # pairs of a column and a class that a set is made of, at most: the first
 
 
 def mean_embedding(phi: Tensor) -> Tensor:
@@ -78,13 +78,11 @@ class DataEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         check_name("embedding", kind, KINDS)
-        if classes is None and kind in ("conditional", "joint", "cross"):
-            kind = "marginal"
-        if classes is None and kind == "both":
-            kind = "marginal"
+        if classes is None and kind != "pairs":
+            kind = "marginal"  # there is nothing else
         if classes and kind in ("both", "conditional", "joint"):
             kind = "cross"  # the paper's form for classes: a mean embedding of each
-        self.kind, self.classes = kind, classes
+        self.kind, self.columns, self.classes = kind, columns, classes
         if kind == "pairs":
             self.inner = nn.Sequential(
                 nn.Linear(2, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.Tanh()
@@ -129,12 +127,7 @@ class DataEmbedding(nn.Module):
         if self.kind == "pairs":
             return True
         own = None if data.y is None else data.classes
-        return own == self.classes and data.X.shape[1] == self._columns
-
-    @property
-    def _columns(self) -> int:
-        first = next(module for module in self.phi_x.modules() if hasattr(module, "in_features"))
-        return int(first.in_features) - (1 if self.kind == "joint" else 0)
+        return own == self.classes and data.X.shape[1] == self.columns
 
     def forward(
         self, data: Sequence[DataRows], most: int = 0, rng: np.random.Generator | None = None
@@ -173,7 +166,13 @@ class DataEmbedding(nn.Module):
         return data.X[rows], None if data.y is None else data.y[rows]
 
     def embed(self, X: Tensor, y: Tensor | None, ratios: Tensor) -> Tensor:
-        """The vectors (T, q) of rows X (T, s, p), targets y (T, s) and shares of classes (T, c)."""
+        """The vectors (T, q) of data sets.
+
+        Args:
+            X: rows (T, s, p).
+            y: targets (T, s).
+            ratios: shares of the classes (T, c).
+        """
         if self.kind == "marginal" or y is None:
             return mean_embedding(self.phi_x(X))
         if self.kind == "joint":

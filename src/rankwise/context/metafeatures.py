@@ -121,7 +121,7 @@ def _first_component(z: Array) -> tuple[float, float, float]:
     along = (z @ V[0])[:, None] * (1.0 if V[0].sum() >= 0 else -1.0)
     skewness, kurtosis = _moments(_standardized(along))
     share = float(s[0] ** 2 / (s**2).sum())
-    return share, *(float(m[0]) if len(m) else 0.0 for m in (skewness, kurtosis))
+    return share, float(skewness.sum()), float(kurtosis.sum())  # of one column, or of none
 
 
 def _landmarks(X: Array, y: Array, classes: int) -> dict[str, float]:

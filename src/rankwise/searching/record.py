@@ -12,12 +12,12 @@ import numpy as np
 import optuna
 
 from rankwise import methods
-from rankwise.archive.context import context_of
+from rankwise.archive.context import context_of, full_context
 from rankwise.archive.optuna_storage import columns_of_trials, storage_origin, uncached
 from rankwise.archive.places import model_folder
 from rankwise.archive.studies import PastStudy
 from rankwise.cache import learnt_optimizer
-from rankwise.errors import ConfigurationError, RunWarning, StudyMismatchError, is_number
+from rankwise.errors import ConfigurationError, RunWarning, StudyMismatchError
 from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
 from rankwise.study import StudyLog, configuration_of, quiet_optuna, storage_errors
@@ -116,7 +116,7 @@ def _task(encoder: Encoder, past: PastStudy) -> Task:
         past.seconds[kept],
         [past.status[k] for k in kept],
         past.name,
-        {key: float(value) for key, value in past.context.items() if is_number(value)},
+        full_context(past.context, None, past.name),
     )
 
 

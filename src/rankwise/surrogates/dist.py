@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -29,7 +30,7 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from rankwise.context.data import Context, DataRows
-from rankwise.context.embedding import DataEmbedding
+from rankwise.context.embedding import KINDS, DataEmbedding
 from rankwise.errors import OptionError, RunWarning, check_count, check_name, is_number
 from rankwise.progress import training_bar
 from rankwise.surrogates.base import Posterior, Surrogate
@@ -100,9 +101,10 @@ class TaskDescriptions(nn.Module):
         return torch.cat([psi, self.sizes], 1)
 
 
-class DistModel(nn.Module):
+class DistModel(nn.Module, ABC):
     """A model of evaluations y (N,) at configurations X (N, d) of described tasks."""
 
+    @abstractmethod
     def unlikeliness(self, X: Tensor, y: Tensor, task: Tensor, psi: Tensor) -> Tensor:
         """Minus the log evidence per evaluation.
 
@@ -112,19 +114,18 @@ class DistModel(nn.Module):
             task: the number of each one's task (N,).
             psi: descriptions of the tasks (T, q).
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def condition(self, X: Tensor, y: Tensor, task: Tensor, psi: Tensor) -> None:
         """Remember evaluations, for `predict`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def predict(self, X: Tensor, psi: Tensor, joint: bool) -> tuple[Array, Array, Array | None]:
         """Mean and variance (m,) at X (m, d) of a task (q,), and the covariance (m, m)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def similarity(self, psi: Tensor, target: Tensor) -> Array:
         """Of tasks (T, q) to a target (q,), from 0 to 1."""
-        raise NotImplementedError
 
 
 def matern32(A: Tensor, B: Tensor, log_scales: Tensor) -> Tensor:
@@ -184,7 +185,8 @@ class ProductGP(DistModel):
             value = 0.5 * (y - self.mean) @ alpha + L.diagonal().log().sum()
             value = value + 0.5 * len(y) * math.log(2.0 * math.pi)
         surrogate = (slope * K).sum() - alpha.sum() * self.mean
-        return (value + surrogate - surrogate.detach()) / len(y)
+        loss: Tensor = (value + surrogate - surrogate.detach()) / len(y)
+        return loss
 
     def condition(self, X: Tensor, y: Tensor, task: Tensor, psi: Tensor) -> None:
         self._X, self._task, self._psi = X, task, psi
@@ -216,6 +218,9 @@ class JointBLR(DistModel):
         psi: descriptions (T, q) whose scale its inputs are divided by.
         width: of each of three tanh layers; the last are the features.
     """
+
+    centre: Tensor
+    spread: Tensor
 
     def __init__(self, columns: int, psi: Tensor, width: int = 50) -> None:
         super().__init__()
@@ -316,7 +321,7 @@ class DistributionalTransfer(TransferSurrogate):
             check_count("retrain", retrain)
         if not (is_number(rate) and rate > 0):
             raise OptionError(f"rate must be a positive number, not {rate!r}")
-        self.embedding = embedding
+        self.embedding = check_name("embedding", embedding, ("auto", *KINDS))
         self.steps, self.retrain, self.rate = steps, retrain, rate
         self.batch, self.rows, self.own_noise, self.seed = batch, rows, own_noise, seed
         self.best = np.empty((0, 0))
@@ -704,7 +709,7 @@ class _Past(_Rows):
         if self.embedding is not None:
             record["embedding"] = [
                 self.embedding.kind,
-                0 if self.embedding.kind == "pairs" else self.embedding._columns,
+                self.embedding.columns,
                 self.embedding.classes,
             ]
         return arrays, record
