@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-from rankwise.surrogates import sharednet
+from rankwise.surrogates import dist, sharednet
 
 settings.register_profile(
     "default",
@@ -18,7 +18,9 @@ settings.load_profile("default")
 
 @pytest.fixture(autouse=True, scope="session")
 def _short_training():
-    """Networks of `eb-net` are trained for fewer steps, except where a test says otherwise."""
+    """Networks of `eb-net` and distBO learn for fewer steps, unless a test says otherwise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sharednet, "STEPS", 150)
+        patch.setattr(dist, "STEPS", 40)
+        patch.setattr(dist, "RETRAIN", 2)
         yield

@@ -174,8 +174,8 @@ def distributional(
 ) -> Strategy:
     """One model of all tasks, told what their data are like (distBO).
 
-    What is compared by evaluations alone begins with a random configuration, a regression with one
-    of the past's best: elsewhere it does not know what it says.
+    A regression begins with one of the past's best configurations: elsewhere it does not know what
+    it says.
     """
     strategy = learned(
         encoder,
@@ -196,12 +196,9 @@ def distributional(
     from dataclasses import replace
 
     from rankwise.baselines import legal_rows
-    from rankwise.design import Design
     from rankwise.strategy import ModelStrategy
 
     assert isinstance(strategy, ModelStrategy)
-    if learnt.described == "index":
-        return replace(strategy, design=Design("random", 1), informed=False)
     return (
         replace(strategy, openings=legal_rows(encoder, learnt.best)) if kind == "blr" else strategy
     )

@@ -170,8 +170,13 @@ _ABLR_OF, _GCP_OF = (partial(builders.learned, surrogate=kind) for kind in (_ABL
 _DIST, _NET = "DistributionalTransfer", "NetworkRegression"
 _DIST_OF = {
     (kind, description): partial(builders.distributional, kind=kind, description=description)
-    for kind in ("gp", "blr")
-    for description in ("data", "manual", "index")
+    for kind, description in (
+        ("gp", "data"),
+        ("gp", "manual"),
+        ("gp", "index"),
+        ("blr", "data"),
+        ("blr", "manual"),
+    )
 }
 _INIT_GP, _INIT_BLR = (
     partial(builders.warm_start, similar=3, points=3, then=then) for then in ("gp", "none-blr")
@@ -205,7 +210,7 @@ _ROWS: list[tuple[Any, ...]] = [
     ("manual-gp", "dist-gp by hand-made numbers", True, _DIST_OF["gp", "manual"], _DIST),
     ("manual-blr", "dist-blr by hand-made numbers", True, _DIST_OF["blr", "manual"], _DIST),
     ("multi-gp", "dist-gp by the tasks' evaluations alone", True, _DIST_OF["gp", "index"], _DIST),
-    ("multi-blr", "dist-blr by evaluations alone", True, _DIST_OF["blr", "index"], _DIST),
+    ("multi-blr", "ablr, by the name it has in distBO", True, _ABLR_OF, _ABLR),
     ("init-gp", "the best of three similar tasks, then gp", True, _INIT_GP),
     ("init-blr", "the best of three similar tasks, then none-blr", True, _INIT_BLR),
     ("none-gp", "gp, by the name it has in distBO", False, builders.gaussian_process),

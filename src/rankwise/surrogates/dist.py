@@ -46,8 +46,10 @@ from rankwise.types import Array
 DESCRIPTIONS = ("data", "manual", "index")
 """How a task is described: by its data's rows, by hand-made numbers, not at all."""
 
+STEPS, RETRAIN = 400, 15  # by default
+
 _SQRT3 = math.sqrt(3.0)
-_PLACES = 4  # numbers of a task that is described by its index
+_PLACES, _PLACES_RATE = 4, 10.0  # numbers of a task described by its index; they learn faster
 _PESSIMISM = 1.0  # standard deviations that are added to the mean before the first evaluation
 _PATIENCE, _SLACK = 50, 1e-3  # steps without a gain in evidence per row, and what counts as one
 _STRETCH, _CLIFF, _SMALLEST = 10, 2.0, 1e-5  # steps, how far up is too far, smallest rate
@@ -284,8 +286,8 @@ class DistributionalTransfer(TransferSurrogate):
         description: "data", "manual" or "index". Where the past's contexts have no rows, "data"
             becomes "manual", and without numbers that becomes "index", with a warning.
         embedding: how rows are embedded, one of `context.embedding.KINDS`, or "auto".
-        steps: of learning the past, at most; it ends when nothing is gained any more.
-        retrain: steps from there with the study's evaluations, at every proposal.
+        steps: of learning the past, at most, by default 400; it ends when nothing is gained.
+        retrain: steps from there with the study's evaluations, at every proposal; by default 15.
         rate: of Adam.
         batch: rows of a data set that a step looks at.
         rows: evaluations of all past tasks together that the Gaussian process goes through.
@@ -303,8 +305,8 @@ class DistributionalTransfer(TransferSurrogate):
         kind: str = "gp",
         description: str = "data",
         embedding: str = "auto",
-        steps: int = 400,
-        retrain: int = 15,
+        steps: int | None = None,
+        retrain: int | None = None,
         rate: float = 0.01,
         batch: int = 1000,
         rows: int = 300,
@@ -315,10 +317,10 @@ class DistributionalTransfer(TransferSurrogate):
         self.kind = check_name("kind", kind, ("gp", "blr"))
         self.description = check_name("description", description, DESCRIPTIONS)
         self.scale = check_name("scale", scale, ("common", "task"))
-        for name, value in (("steps", steps), ("batch", batch), ("rows", rows)):
+        steps = STEPS if steps is None else check_count("steps", steps)
+        retrain = RETRAIN if retrain is None else retrain and check_count("retrain", retrain)
+        for name, value in (("batch", batch), ("rows", rows)):
             check_count(name, value)
-        if retrain:
-            check_count("retrain", retrain)
         if not (is_number(rate) and rate > 0):
             raise OptionError(f"rate must be a positive number, not {rate!r}")
         self.embedding = check_name("embedding", embedding, ("auto", *KINDS))
@@ -433,13 +435,14 @@ class NetworkRegression(Surrogate):
     """`JointBLR` of a study alone, learnt anew from random weights at every proposal.
 
     Args:
-        steps: of learning, at most.
+        steps: of learning, at most; by default 400.
         rate: of Adam.
         seed: of the first weights.
     """
 
-    def __init__(self, *, steps: int = 300, rate: float = 0.01, seed: int = 0) -> None:
-        self.steps, self.rate, self.seed = check_count("steps", steps), rate, seed
+    def __init__(self, *, steps: int | None = None, rate: float = 0.01, seed: int = 0) -> None:
+        self.steps = STEPS if steps is None else check_count("steps", steps)
+        self.rate, self.seed = rate, seed
 
     def fit(self, task: Task) -> Self:
         torch.manual_seed(self.seed)
@@ -485,8 +488,9 @@ def _descend(
     What is left are the weights of the best stretch of steps. After a step that leads far up it
     goes on from there, more slowly: the evidence of a regression with little noise is steep.
     """
-    parameters = [*model.parameters(), *getattr(describe, "parameters", list)()]
-    adam = torch.optim.Adam(parameters, lr=rate)
+    told = list(describe.parameters()) if isinstance(describe, TaskDescriptions) else []
+    parameters, haste = [*model.parameters(), *told], _haste(describe)
+    adam = _adam(model, told, rate, haste)
     rng = np.random.default_rng([seed, 7])
     losses: list[float] = []
     stretch: list[float] = []
@@ -500,7 +504,7 @@ def _descend(
             _restore(parameters, good)
             if rate < _SMALLEST:
                 break
-            adam, stretch = torch.optim.Adam(parameters, lr=rate), []
+            adam, stretch = _adam(model, told, rate, haste), []
             continue
         losses.append(value)
         stretch.append(value)
@@ -517,6 +521,18 @@ def _descend(
                 break
     _restore(parameters, good)
     return losses
+
+
+def _haste(describe: Any) -> float:
+    """How much faster descriptions are learnt: a new task's place has a long way to go."""
+    return _PLACES_RATE if getattr(describe, "kind", "") == "index" else 1.0
+
+
+def _adam(model: nn.Module, told: Sequence[Tensor], rate: float, haste: float) -> torch.optim.Adam:
+    groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
+    if told:
+        groups.append({"params": list(told), "lr": haste * rate})
+    return torch.optim.Adam(groups, lr=rate)
 
 
 def _restore(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
