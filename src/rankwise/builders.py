@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rankwise.strategy import Learner, Strategy
     from rankwise.surrogates.base import Surrogate
     from rankwise.surrogates.dre import DeepRankingEnsemble
+    from rankwise.surrogates.sources import Past
 
+_WITNESSES = 100  # past tasks that are asked at most how configurations compare
 _MANY = 3000  # past studies, above which one network for all is learnt faster: docs/benchmarks.md
 
 
@@ -387,6 +389,15 @@ def _teaching(past: TaskSet) -> list[Task]:
     from rankwise.surrogates.sources import teaches
 
     return [t for t in (*past.tasks, *past.validation) if teaches(t) and t.X.shape[1]]
+
+
+def functions_of(past: TaskSet) -> Past | None:
+    """Functions of the past tasks, of some if there are many; None if none has an order."""
+    from rankwise.surrogates.sources import SourcePast, sources_of
+
+    tasks = _teaching(past)
+    some = tasks[:: -(-len(tasks) // _WITNESSES)] if tasks else []
+    return SourcePast(sources_of(some)) if some else None
 
 
 def optuna_sampler(encoder: Encoder, sampler: str) -> Strategy:

@@ -16,6 +16,8 @@ from scipy.special import ndtr
 
 from rankwise.strategy import Explanation, Learner, RandomStrategy, Strategy
 from rankwise.surrogates.exact import spread_over
+from rankwise.surrogates.sources import Past
+from rankwise.surrogates.threads import one_thread
 from rankwise.surrogates.votes import pair_agreement
 from rankwise.task import Task
 from rankwise.types import Array
@@ -40,10 +42,13 @@ class GuardedStrategy(Strategy):
     Attributes:
         transfer: learns from the past.
         plain: does not.
+        past: functions of past tasks, for a strategy that knows good configurations and not how
+            others compare with them: their mean says it.
     """
 
     transfer: Strategy
     plain: Strategy
+    past: Past | None = None
 
     @property
     def informed(self) -> bool:
@@ -64,6 +69,9 @@ class GuardedStrategy(Strategy):
         rows = spread_over(history.losses, _ENOUGH)
         some = Task.of(history.X[rows], history.losses[rows], context=history.context)
         foresight = self.transfer.foresight(some)
+        if foresight is None and self.past is not None and len(some):
+            with one_thread():
+                foresight = self.past.view(some.X).mean
         return None if foresight is None else order_trust(foresight, some.losses)
 
     def similar_tasks(self, history: Task) -> dict[str, float] | None:

@@ -111,18 +111,20 @@ def make(
     guard = options.pop("guard", False)
     if not isinstance(guard, bool):
         raise OptionError(f"guard is True or False, not {guard!r}")
-    strategy = method.build(encoder, _checked_tasks(encoder, tasks), **options)
+    past = _checked_tasks(encoder, tasks)
+    strategy = method.build(encoder, past, **options)
     if guard and (len(tasks) or options.get("model") is not None):
-        return _guarded(name, strategy, options)
+        return _guarded(name, strategy, past, options)
     return strategy
 
 
-def _guarded(name: str, strategy: Strategy, options: dict[str, Any]) -> Strategy:
+def _guarded(name: str, strategy: Strategy, past: TaskSet, options: dict[str, Any]) -> Strategy:
     """A strategy that uses the past only as far as the past foretells the study's evaluations.
 
     Args:
         name: of its method.
         strategy: with the past.
+        past: tasks that it learnt from.
         options: of the method; what the method without the past has too, it takes over.
     """
     from rankwise.guard import GuardedStrategy
@@ -136,7 +138,11 @@ def _guarded(name: str, strategy: Strategy, options: dict[str, Any]) -> Strategy
     if "acquisition" not in get(plain).options:
         shared.clear()
     return GuardedStrategy(
-        strategy.encoder, None, strategy, make(plain, strategy.encoder, **shared)
+        strategy.encoder,
+        None,
+        strategy,
+        make(plain, strategy.encoder, **shared),
+        builders.functions_of(past) if not strategy.foresees else None,
     )
 
 

@@ -93,6 +93,11 @@ class Strategy(ABC):
         """How much each past task counts for a study, from most to least; None: no telling."""
         return None
 
+    @property
+    def foresees(self) -> bool:
+        """Whether it has a `foresight`."""
+        return type(self).foresight is not Strategy.foresight
+
     def foresight(self, task: Task) -> Array | None:
         """Numbers (n,) by which the past alone orders a task's configurations; low is good.
 
