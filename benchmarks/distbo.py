@@ -48,8 +48,10 @@ from rankwise.task import TaskSet
 
 GP = ("dist-gp", "manual-gp", "multi-gp", "init-gp", "none-gp")
 BLR = ("dist-blr", "manual-blr", "multi-blr", "init-blr", "none-blr")
+RANKING = ("dre", "dre-data")
 OTHERS = ("random",)
-METHODS = (*GP, *BLR, *OTHERS)
+METHODS = (*GP, *BLR, *OTHERS, *RANKING)
+SETTINGS: dict[str, Any] = dict.fromkeys(RANKING, {"training": {"steps": 500}})
 TRIALS = {"toy": 15, "interactions": 15, "svm": 10, "forest": 10}
 PAST = {"toy": 30, "interactions": 125, "svm": 20, "forest": 20}
 DESIGN = {"none-gp": 3, "none-blr": 3, "multi-gp": 1, "multi-blr": 1}  # random trials first
@@ -84,6 +86,7 @@ def run(problem: Problem, method: str, seed: int, trials: int) -> dict[str, Any]
     """Losses of the trials, and how similar past tasks were held to be before each."""
     knows = method not in ("none-gp", "none-blr", "random")
     past: dict[str, Any] = {"tasks": TaskSet(tuple(problem.past))} if knows else {}
+    past |= SETTINGS.get(method, {})
     start = time.process_time()
     optimizer = Optimizer(
         problem.encoder, method=method, seed=seed, context=problem.context, **past
@@ -353,7 +356,7 @@ def report(name: str, found: list[list[dict[str, Any]]], methods: Sequence[str])
         f"{name}, {len(found)} repetitions: best so far over the optimum",
         markdown(header, rows),
     ]
-    for family, members in (("GP", GP), ("BLR", BLR)):
+    for family, members in (("GP", GP), ("BLR", BLR), ("ranking", ("dist-gp", *RANKING))):
         chosen = [j for j, m in enumerate(methods) if m in members or m in OTHERS]
         ranks = rankdata(best[:, chosen, :10].round(10), axis=1).mean(axis=(0, 2))
         order = np.argsort(ranks)

@@ -401,3 +401,32 @@ def test_context_files(tmp_path):
     ):
         with pytest.raises(ModelFileError, match=message):
             Context.load(tmp_path / f"{name}.npz")
+
+
+def test_a_ranking_ensemble_that_knows_the_data_begins_with_what_is_good_on_such_data():
+    past, target = toy()
+    optimizer = Optimizer(
+        ENCODER,
+        method="dre-data",
+        tasks=past,
+        context=target,
+        seed=0,
+        training={"steps": 300},
+        epochs=20,
+    )
+    [first] = optimizer.ask()
+    assert abs(first["theta"]) < 1.5
+    optimizer.tell(first, 0.0)
+    optimizer.tell(optimizer.ask()[0], 1.0)
+    optimizer.ask()
+    other = Context.of(np.random.default_rng(1).normal(4.5, 1.0, (200, 1)), standardize=False)
+    optimizer = Optimizer(
+        ENCODER,
+        method="dre-data",
+        tasks=past,
+        context=other,
+        seed=0,
+        training={"steps": 300},
+        epochs=20,
+    )
+    assert optimizer.ask()[0]["theta"] > first["theta"] + 1.0

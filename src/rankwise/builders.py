@@ -114,6 +114,34 @@ def ranking_ensemble(
     return _ranked(encoder, ensemble, acquisition, liar)
 
 
+def described_ranking(
+    encoder: Encoder,
+    past: TaskSet,
+    *,
+    acquisition: str | Acquisition = "ei",
+    liar: str = "min",
+    progress: bool | None = None,
+    learning_seed: int = 0,
+    description: str = "data",
+    **settings: Any,
+) -> Strategy:
+    """Deep Ranking Ensembles that are told what the data are like."""
+    from rankwise.surrogates.described import DescribedRankingEnsemble
+
+    learnt = DescribedRankingEnsemble(seed=learning_seed, description=description, **settings)
+    learnt.meta_fit(past.tasks, past.validation, progress=progress)
+    if not learnt.meta_learned:
+        return untaught_ranking_ensemble(encoder, acquisition=acquisition, liar=liar, **settings)
+    return _assembled(
+        encoder,
+        learnt.with_seed,
+        acquisition,
+        liar,
+        informed=True,
+        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+    )
+
+
 def learned(
     encoder: Encoder,
     past: TaskSet,

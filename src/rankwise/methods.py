@@ -196,6 +196,7 @@ _ROWS: list[tuple[Any, ...]] = [
     ("forest", "random forest, lower confidence bound", False, builders.random_forest),
     ("mbo", "Kriging on mostly numeric spaces, else a forest", False, builders.model_based),
     ("dre", "Deep Ranking Ensemble taught by past tasks", True, builders.ranking_ensemble, _DRE),
+    ("dre-data", "dre that is told their data", True, builders.described_ranking, _DRE),
     ("dre-ri", "the same from random weights", False, builders.untaught_ranking_ensemble, _DRE),
     ("eb-gp", "past studies as the prior of a Gaussian process", True, _EB_GP, _EB),
     ("eb-net", "that prior from one network for all past studies", True, _EB_NET, _EB),

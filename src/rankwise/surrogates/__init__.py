@@ -9,6 +9,7 @@ from rankwise.lazy import lazy_names
 if TYPE_CHECKING:
     from rankwise.surrogates.ablr import AdaptiveBLR
     from rankwise.surrogates.base import Posterior, Surrogate
+    from rankwise.surrogates.described import DescribedRankingEnsemble
     from rankwise.surrogates.dist import DistributionalTransfer, NetworkRegression
     from rankwise.surrogates.dre import DeepRankingEnsemble
     from rankwise.surrogates.eb import EmpiricalBayes
@@ -28,6 +29,7 @@ __all__ = [
     "CopulaProcess",
     "DeepKernelGP",
     "DeepRankingEnsemble",
+    "DescribedRankingEnsemble",
     "DistributionalTransfer",
     "EmpiricalBayes",
     "GaussianProcess",
@@ -50,6 +52,7 @@ __getattr__ = lazy_names(
         "CopulaProcess": "gcp",
         "DeepKernelGP": "fsbo",
         "DeepRankingEnsemble": "dre",
+        "DescribedRankingEnsemble": "described",
         "DistributionalTransfer": "dist",
         "EmpiricalBayes": "eb",
         "GaussianProcess": "gp",

@@ -411,6 +411,16 @@ class DistributionalTransfer(TransferSurrogate):
             None if covariance is None else covariance * unit * unit,
         )
 
+    def vector(self, context: Mapping[str, float]) -> Array:
+        """The description (q + 1,) of a data set, in units of what was learnt to matter ("gp")."""
+        assert self._past is not None and self.kind == "gp"
+        nothing = Task.of(np.empty((0, self._past.X.shape[1])), [], context=context)
+        with one_thread(), torch.no_grad():
+            describe, fitted, _ = self._past.with_target(nothing, self)
+            assert isinstance(fitted, ProductGP)
+            scaled: Array = (describe()[-1] / fitted.log_task_scales.exp()).numpy()
+        return scaled
+
     def improvement(self, X: Array) -> Array | None:
         """Before the first evaluation, the pessimistic bound: minus mean plus deviation (n,)."""
         if self._n:
