@@ -142,7 +142,8 @@ def test_data_that_are_alike_are_held_to_be_similar(kind):
     assert np.mean(learnt.losses[-10:]) < np.mean(learnt.losses[:10])
     learnt.fit(Task.of(np.empty((0, 1)), [], context=target))
     assert set(list(learnt.sources)[:2]) == {"task 0.1", "task -0.2"}
-    assert all(0.0 <= value <= 1.0 for value in learnt.sources.values())
+    assert all(0.0 <= value <= 1.0 for value in learnt.similarities.values())
+    assert sum(learnt.sources.values()) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("method", ["dist-gp", "dist-blr", "manual-gp"])
@@ -301,6 +302,10 @@ def test_minimize_records_the_numbers_of_a_context_and_never_its_rows(tmp_path, 
     assert known["columns"] == 1.0 and known["hand_mean"] == target["hand_mean"]
     from rankwise.report import write_report
 
+    figure = result.plot_past(tmp_path / "past.png")
+    assert len(figure.axes[0].lines) == len(past.tasks) and (tmp_path / "past.png").exists()
+    with pytest.raises(OptionError, match="not as"):
+        result.plot_past(tmp_path / "past.txt")
     page = tmp_path / "report.html"
     write_report(result.study, page)
     shown = capsys.readouterr()

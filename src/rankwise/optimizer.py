@@ -127,10 +127,10 @@ class Optimizer:
         return self._strategy.trust(self.history)
 
     def similar_tasks(self) -> dict[str, float] | None:
-        """How much each past task counts for this study, by name, from most to least.
+        """How similar past tasks are to this study, by name, from most to least.
 
-        For `dist-gp` the learnt similarity of the data sets, from 0 to 1; for methods that weigh
-        past tasks, their weights. None for methods that cannot say.
+        For `dist-gp` and its kin the learnt similarity of the data sets, from 0 to 1; for methods
+        that weigh past tasks, their weights. None for methods that cannot say.
         """
         return self._strategy.similar_tasks(self.history)
 

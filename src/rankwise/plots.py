@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _TRIAL, _BEST, _FAILED = "#9aa5b1", "#0b6e4f", "#c8553d"
 _NAMELESS = "no-name-"  # how Optuna calls a study that was given no name
 _PICTURES = (".png", ".svg", ".pdf")
+_MOST_LINES = 8  # past studies in one picture
 
 
 def draw_progress(result: Result, path: Any = None) -> Any:
@@ -30,6 +31,36 @@ def draw_progress(result: Result, path: Any = None) -> Any:
             f"a plot is written as .html, {', '.join(_PICTURES)}, not as {str(path)!r}"
         )
     figure = _progress_picture(result)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def draw_past(result: Result, path: Any = None) -> Any:
+    """The share of each past study in what was believed, by trial; see `Result.plot_past`."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    from rankwise.report.past import shares_of
+    from rankwise.report.record import read
+
+    if path is not None and Path(path).suffix.lower() not in _PICTURES:
+        raise OptionError(f"this plot is written as {', '.join(_PICTURES)}, not as {str(path)!r}")
+    rows = [row for row in read(result.study).rows if row.sources]
+    if not rows:
+        raise OptionError("no trial recorded which past studies counted: the method cannot say")
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    axes = figure.subplots()
+    numbers = [row.number for row in rows]
+    for name in list(shares_of(rows))[:_MOST_LINES]:
+        shares = [row.sources.get(name, 0.0) for row in rows]
+        axes.plot(numbers, shares, "o-", ms=3, lw=1.5, label=" " + name.replace("$", r"\$"))
+    axes.set_xlabel("trial")
+    axes.set_ylabel("share of the past study")
+    axes.set_ylim(bottom=0.0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure

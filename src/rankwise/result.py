@@ -110,6 +110,22 @@ class Result:
 
         return draw_progress(self, path)
 
+    def plot_past(self, path: Any = None) -> Any:
+        """Draw which past studies counted, over the trials, as far as the method can say.
+
+        Args:
+            path: where to write it: ".png", ".svg" or ".pdf". None writes nothing.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            OptionError: no trial has such a record.
+        """
+        from rankwise.plots import draw_past
+
+        return draw_past(self, path)
+
     def __str__(self) -> str:
         succeeded = sum(t.status == OK for t in self.trials)
         lines = [

@@ -90,7 +90,7 @@ class Strategy(ABC):
         return None
 
     def similar_tasks(self, history: Task) -> dict[str, float] | None:
-        """How much each past task counts for a study, from most to least; None: no telling."""
+        """How similar past tasks are to a study, from most to least; None: no telling."""
         return None
 
     @property
@@ -270,9 +270,11 @@ class ModelStrategy(Strategy):
         return bool(seen.new(self.openings).any())
 
     def similar_tasks(self, history: Task) -> dict[str, float] | None:
-        surrogate = self.make_surrogate(0)
+        if not self.informed:
+            return None
         with one_thread():
-            return surrogate.fit(history).sources if self.learner is not None else None
+            surrogate = self.make_surrogate(0).fit(history)
+        return surrogate.similarities or surrogate.sources
 
     def trust(self, history: Task) -> float | None:
         surrogate = self.make_surrogate(0)

@@ -60,7 +60,12 @@ class Surrogate(ABC):
     """How probable it is that the past applies to the task; None: there is no telling."""
 
     sources: dict[str, float] | None = None
-    """How much each past task counts, by name, from most to least; None: there is no telling."""
+    """The share that each past task has in what is believed, by name, from most to least; None:
+    there is no telling."""
+
+    similarities: dict[str, float] | None = None
+    """How similar each past task is held to be, from 0 to 1, by name, from most to least; None: it
+    is not compared as such, and `sources` says how much it counts."""
 
     def improvement(self, X: Array) -> Array | None:
         """Logarithm of the expected improvement (n,) at X (n, d), up to a constant.

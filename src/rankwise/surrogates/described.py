@@ -85,13 +85,9 @@ class DescribedRankingEnsemble(Surrogate):
 
     def fit(self, task: Task) -> Self:
         self._numbers = self._describe(task.context)
+        self.similarities = self.describer.compare(task.context)
         self.ensemble = copy.copy(self.ensemble).fit(self._told(task))
         return self
-
-    @property
-    def sources(self) -> dict[str, float] | None:  # type: ignore[override]
-        """How similar past data sets are held to be."""
-        return self.describer.sources
 
     def predict(self, X: Array, *, joint: bool = False) -> Posterior:
         return self.ensemble.predict(self._beside(X, self._numbers), joint=joint)

@@ -56,7 +56,7 @@ _STRETCH, _CLIFF, _SMALLEST = 10, 2.0, 1e-5  # steps, how far up is too far, sma
 _BLUR = 0.3  # of a description's size: differences smaller than that are not blown up
 _HAND = "hand_"
 _FLOOR = 1e-4  # of the noise's variance, in units of the evaluations' variance
-_JITTER = 1e-8
+_JITTER, _TINY = 1e-8, 1e-12
 
 
 class TaskDescriptions(nn.Module):
@@ -397,7 +397,9 @@ class DistributionalTransfer(TransferSurrogate):
         self._fitted, self._psi, self._n = fitted, psi[-1], len(task)
         self._centre, self._unit = past.scale_of(task.losses, self.scale)
         order = np.argsort(-near, kind="stable")
-        self.sources = {past.names[i]: float(near[i]) for i in order}
+        self.similarities = {past.names[i]: float(near[i]) for i in order}
+        total = max(float(near.sum()), _TINY)
+        self.sources = {name: value / total for name, value in self.similarities.items()}
         return self
 
     def predict(self, X: Array, *, joint: bool = False) -> Posterior:
@@ -410,6 +412,13 @@ class DistributionalTransfer(TransferSurrogate):
             unit * np.sqrt(variance),
             None if covariance is None else covariance * unit * unit,
         )
+
+    def compare(self, context: Mapping[str, float]) -> dict[str, float]:
+        """How similar past tasks are to a data set, by name, from most to least."""
+        assert self._past is not None
+        twin = copy.copy(self)
+        twin.fit(Task.of(np.empty((0, self._past.X.shape[1])), [], context=context))
+        return twin.similarities or {}
 
     def vector(self, context: Mapping[str, float]) -> Array:
         """The description (q + 1,) of a data set, in units of what was learnt to matter ("gp")."""
