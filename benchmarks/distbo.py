@@ -438,7 +438,7 @@ def cost(options: argparse.Namespace) -> str:
     begin()
     warnings.simplefilter("ignore")
     encoder, rng = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0)}), np.random.default_rng(0)
-    sizes = (20, 40) if options.quick else (250, 500, 1000, 2000, 4000)
+    sizes = (20, 40) if options.quick else (500, 1000, 2000, 4000, 8000, 16000)
     rows = []
     for size in sizes:
         past = []
@@ -448,7 +448,7 @@ def cost(options: argparse.Namespace) -> str:
             past.append(Task.of(X, ((X - k / 10) ** 2).sum(1), name=str(k), context=data))
         row: list[object] = [size]
         for method, extra in (("dist-gp", {"rows": 100_000}), ("dist-gp", {}), ("dist-blr", {})):
-            if extra and size > 2000:
+            if extra and size > 2000:  # cubic
                 row.append("-")
                 continue
             start = time.process_time()

@@ -203,6 +203,17 @@ def test_the_proposal_depends_on_seed_and_history_alone():
             optimizer.tell(proposals[0], 1.0)
 
 
+def test_the_random_numbers_of_others_are_left_alone():
+    past, target = toy()
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    optimizer = Optimizer(ENCODER, method="dist-gp", tasks=past, context=target, seed=3, **QUICK)
+    optimizer.tell(optimizer.ask()[0], 1.0)
+    optimizer.ask()
+    NetworkRegression(steps=3).fit(past.tasks[0])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_losses_of_other_units():
     past, target = toy()
     scaled = TaskSet(

@@ -20,7 +20,8 @@ import copy
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -464,9 +465,9 @@ class NetworkRegression(Surrogate):
         self.rate, self.seed = rate, seed
 
     def fit(self, task: Task) -> Self:
-        torch.manual_seed(self.seed)
         nothing = torch.zeros((1, 0), dtype=torch.float64)
-        self._model = JointBLR(task.X.shape[1], nothing)
+        with _seeded(self.seed):
+            self._model = JointBLR(task.X.shape[1], nothing)
         self._transform = Standardize.fit(task.losses) if len(task) else Standardize(0, 1, np.inf)
         rows = _Rows(task.X, self._transform(task.losses), np.zeros(len(task)))
         with one_thread():
@@ -620,7 +621,6 @@ class _Past(_Rows):
     ) -> None:
         count = len(contexts)
         self.moments = np.empty((2, 0))
-        torch.manual_seed(options.seed)
         if self.description == "index":
             rng = np.random.default_rng([options.seed, 3])
             self.fixed = rng.normal(size=(count, _PLACES))
@@ -633,7 +633,8 @@ class _Past(_Rows):
             self.fixed = (table - self.moments[0]) / self.moments[1]
         else:
             data = [d for d in self.data if d is not None]
-            self.embedding = DataEmbedding.fitting(options.embedding, data)
+            with _seeded(options.seed):
+                self.embedding = DataEmbedding.fitting(options.embedding, data)
             with torch.no_grad():
                 self.fixed = self.embedding(data).numpy()
 
@@ -641,7 +642,6 @@ class _Past(_Rows):
 
     def modules(self, options: DistributionalTransfer) -> tuple[TaskDescriptions, DistModel]:
         """Fresh ones for the past alone."""
-        torch.manual_seed(options.seed)
         describe = TaskDescriptions(
             self.description,
             self.data,
@@ -652,7 +652,8 @@ class _Past(_Rows):
         )
         with torch.no_grad():
             psi = describe()
-        return describe, self._model(psi, options)
+        with _seeded(options.seed):
+            return describe, self._model(psi, options)
 
     def _model(self, psi: Tensor, options: DistributionalTransfer) -> DistModel:
         columns = self.X.shape[1]
@@ -701,7 +702,8 @@ class _Past(_Rows):
         )
         with torch.no_grad():
             psi = torch.as_tensor(np.column_stack([self.fixed, self.sizes / self.sizes.max()]))
-        model = self._model(psi, options)
+        with _seeded(options.seed):  # the weights are replaced at once
+            model = self._model(psi, options)
         model.load_state_dict(self.state["model"])
         centre, unit = self.scale_of(task.losses, options.scale)
         z = (task.losses - centre) / unit
@@ -798,6 +800,14 @@ def _common_numbers(contexts: Sequence[Mapping[str, float]]) -> list[str]:
     """Names of the numbers that all contexts have: the hand-made ones, else whatever there is."""
     shared = shared_features(contexts)
     return [name for name in shared if name.startswith(_HAND)] or shared
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Torch's random numbers from a seed; the caller's own go on as if nothing had been drawn."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def _size(context: Mapping[str, float]) -> float:
