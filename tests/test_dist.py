@@ -446,3 +446,32 @@ def test_a_ranking_ensemble_that_knows_the_data_begins_with_what_is_good_on_such
         epochs=20,
     )
     assert optimizer.ask()[0]["theta"] > first["theta"] + 1.0
+
+
+def test_a_search_learns_from_the_rows_of_earlier_ones_if_they_may_be_kept(tmp_path):
+    from sklearn.datasets import make_classification
+    from sklearn.linear_model import LogisticRegression
+
+    from rankwise import RankwiseSearchCV
+
+    url = f"sqlite:///{tmp_path / 'searches.db'}"
+    space = {"C": (1e-3, 1e3, "log")}
+    for seed in range(3):
+        X, y = make_classification(80, 4, random_state=seed)
+        search = RankwiseSearchCV(
+            LogisticRegression(),
+            space,
+            n_trials=3,
+            cv=2,
+            archive=url,
+            method="dist-gp" if seed == 2 else "random",
+            context="rows",
+            random_state=seed,
+            progress=False,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RunWarning)
+            search.fit(X, y)
+    kept = list((tmp_path / "searches.db.rankwise" / "contexts").glob("*.npz"))
+    assert len(kept) == 3
+    assert all(Context.load(path).rows.X.shape == (80, 4) for path in kept)

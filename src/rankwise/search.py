@@ -64,7 +64,9 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
             without.
         context: "metafeatures" records some numbers about the data set with the study (see
             `rankwise.context.meta_features`), for reports and for methods that compare data
-            sets; None does not.
+            sets; None does not. "rows" also keeps up to 2000 rows of the data beside the archive,
+            for methods that learn from rows (`dist-gp`): whoever can read the archive's folder
+            can read them.
         name: of the study; one of that name in the archive is resumed. None makes a new one.
         successive: whether most configurations see a ninth and a third of the training rows
             only: the best third of all that came so far goes on. Data sets with few rows have
@@ -109,7 +111,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         "n_trials": [Interval(Integral, 1, None, closed="left")],
         "archive": "no_validation",  # Optuna takes storages of many kinds
         "method": [str],
-        "context": [StrOptions({"metafeatures"}), None],
+        "context": [StrOptions({"metafeatures", "rows"}), None],
         "name": [str, None],
         "successive": ["boolean"],
         "random_state": ["random_state"],

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import _num_samples
 
+from rankwise.context.data import Context
 from rankwise.context.metafeatures import data_digest, meta_features
 from rankwise.errors import RunWarning
 
@@ -62,10 +63,17 @@ class Data:
         except Exception:  # whatever is wrong with it, scikit-learn will say it better
             return "data"
 
-    def features(self) -> dict[str, float]:
-        """Meta-features; none, with a warning, if they cannot be computed."""
+    def features(self, *, rows: bool = False) -> Mapping[str, float]:
+        """Meta-features; none, with a warning, if they cannot be computed.
+
+        Args:
+            rows: with some rows of the data, and with more features.
+        """
+        classification = is_classifier(self.estimator)
         try:
-            return meta_features(self.X, self.y, classification=is_classifier(self.estimator))
+            if rows:
+                return Context.of(self.X, self.y, classification=classification)
+            return meta_features(self.X, self.y, classification=classification)
         except Exception as error:
             warnings.warn(
                 f"the meta-features of the data set cannot be computed ({error}); the search "

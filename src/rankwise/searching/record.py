@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -82,6 +83,7 @@ def past_tasks(log: StudyLog, encoder: Encoder) -> TaskSet:
     """
     before = datetime.fromisoformat(log.noted(_BEGAN))
     storage, tasks = uncached(log.study._storage), []
+    folder = model_folder(storage_origin(log.study._storage))
     with quiet_optuna(), storage_errors(storage_origin(storage) or storage, "read"):
         for other in storage.get_all_studies():
             same = other.user_attrs.get(_FINGERPRINT) == encoder.fingerprint
@@ -92,11 +94,11 @@ def past_tasks(log: StudyLog, encoder: Encoder) -> TaskSet:
             direction = other.directions[0].name.lower()
             context = context_of(other.user_attrs)
             past = columns_of_trials(other.study_name, direction, ended, context)
-            tasks.append(_task(encoder, past))
+            tasks.append(_task(encoder, past, folder))
     return TaskSet(tuple(task for task in tasks if task.ok.any()), (), encoder.fingerprint)
 
 
-def _task(encoder: Encoder, past: PastStudy) -> Task:
+def _task(encoder: Encoder, past: PastStudy, folder: Path | None) -> Task:
     """A study, encoded; trials that are not of the space are left out."""
     rows, kept = [], []
     for k, params in enumerate(past.params):
@@ -116,7 +118,7 @@ def _task(encoder: Encoder, past: PastStudy) -> Task:
         past.seconds[kept],
         [past.status[k] for k in kept],
         past.name,
-        full_context(past.context, None, past.name),
+        full_context(past.context, folder, past.name),
     )
 
 

@@ -9,7 +9,10 @@ import joblib
 import numpy as np
 
 from rankwise import methods
-from rankwise.archive.context import attach_context
+from rankwise.archive.context import attach_context, attach_rows
+from rankwise.archive.optuna_storage import storage_origin
+from rankwise.archive.places import model_folder
+from rankwise.context.data import Context
 from rankwise.learners import EstimatorSpace, space_from
 from rankwise.learners.names import kebab, text_of
 from rankwise.loop import settle
@@ -48,10 +51,13 @@ def make_run(
     encoder = Encoder(space.space)
     methods.get(search.method)  # a wrong name is found before a study is created
     log = _open_log(search, data, splitter, space, encoder)
-    context = data.features() if search.context is not None else {}
+    context = {} if search.context is None else data.features(rows=search.context == "rows")
     if context:
         with storage_errors(search.archive, "write"):
-            attach_context(log.study, context)
+            attach_context(log.study, dict(context))
+            place = storage_origin(log.study._storage)
+            if isinstance(context, Context) and model_folder(place) is not None:
+                attach_rows(place, log.study.study_name, context)
     seed = settle(log, "seed", *_seeds(search.random_state))
     settle(log, "method", search.method)
     n_jobs = settle(log, "n_jobs", joblib.effective_n_jobs(search.n_jobs))
