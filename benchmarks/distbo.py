@@ -485,7 +485,8 @@ def main() -> None:
     names = ("svm", "forest") if options.experiment == "protein" else (options.experiment,)
     repetitions = options.repetitions or (14 if options.experiment == "protein" else 10)
     if options.quick:
-        repetitions = 1
+        repetitions, options.out = 1, options.out / "quick"
+        options.out.mkdir(parents=True, exist_ok=True)
         TRIALS.update(dict.fromkeys(TRIALS, 3))
         PAST.update(dict.fromkeys(PAST, 6))
     panels = {}

@@ -114,7 +114,7 @@ def draw_meta(y, seen, utility):
 
 def main(out, starts):
     out.mkdir(parents=True, exist_ok=True)
-    fresh = DeepRankingEnsemble(layers=2, width=10, context=0, epochs=500, seed=1)
+    fresh = DeepRankingEnsemble(layers=2, width=10, deep_set=0, epochs=500, seed=1)
     by_fresh, y = partial(by_ranks, fresh, cube), losses(0)
     seen, utilities = search(by_fresh, y, SHOWN)
     print(f"random weights: the best loss was seen after {len(utilities)} steps")

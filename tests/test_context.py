@@ -179,3 +179,60 @@ def test_handmade_features_are_thirteen_and_see_what_they_should():
     skewed = handmade_features(np.exp(X), None)
     assert skewed["hand_skewness"] > 1 > abs(handmade_features(X, None)["hand_skewness"])
     assert handmade_features(X + 5.0, None)["hand_mean"] == pytest.approx(5.0, abs=0.2)
+
+
+def test_few_rows_are_drawn_from_all():
+    X = np.repeat(np.arange(3.0), 50)[:, None]
+    y = np.repeat(["a", "b", "c"], 50)
+    context = Context.of(X, y, rows=30)
+    assert len(context.rows.X) == 30 and len(np.unique(context.rows.y)) == 3
+    assert context.rows.ratios == pytest.approx([1 / 3] * 3)
+
+
+def test_a_single_class_has_no_landmarks():
+    for X in (RNG.normal(size=(40, 2)), np.zeros((5, 2))):
+        numbers = Context.of(X, ["a"] * len(X))
+        assert all(v == 0.0 for name, v in numbers.items() if "landmark" in name)
+    Context.of(RNG.normal(size=(10, 2)), ["a"] * 9 + ["b"])
+
+
+def test_rows_without_a_label_are_left_out():
+    y = np.array([0.0, 1.0, np.nan, 1.0] * 10)
+    context = Context.of(RNG.normal(size=(40, 2)), y)
+    assert context.rows.classes == 2 and len(context.rows.X) == 30
+    assert Context.of(RNG.normal(size=(4, 2)), [np.nan] * 4).rows.y is None
+
+
+def test_other_classes_are_not_taken_for_the_same():
+    X = RNG.normal(size=(20, 2))
+    data = [Context.of(X, labels * 10).rows for labels in (["a", "b"], ["b", "c"])]
+    assert DataEmbedding.fitting("auto", data).kind == "pairs"
+    assert not DataEmbedding.fitting("auto", data[:1]).accepts(data[1])
+    assert DataEmbedding.fitting("auto", [data[0], data[0]]).kind == "cross"
+
+
+def test_columns_of_intervals_and_dates():
+    frame = pd.DataFrame({"x": np.arange(20.0)})
+    frame["cut"] = pd.cut(frame["x"], 4)
+    frame["when"] = pd.date_range("2020-01-01", periods=20)
+    context = Context.of(frame)
+    assert np.isfinite(context.rows.X).all()
+    assert np.corrcoef(context.rows.X[:, 0], context.rows.X[:, 2])[0, 1] > 0.99
+
+
+def test_a_small_data_set_does_not_shrink_the_others():
+    seen = []
+    torch.manual_seed(0)
+    data = [DataRows(RNG.normal(size=(n, 2)), None, 0, np.empty(0)) for n in (1000, 5, 1000)]
+    embedding = DataEmbedding.fitting("marginal", data)
+    embedding.phi_x.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0].shape[-2]))
+    embedding(data, 300, np.random.default_rng(0))
+    assert seen == [300, 5, 300]
+
+
+def test_contexts_of_another_kind_are_refused():
+    from rankwise import Optimizer
+
+    for bad, message in ((8, "not int"), ({"a": "b"}, "'a' must be a number")):
+        with pytest.raises(OptionError, match=message):
+            Optimizer({"x": (0.0, 1.0)}, method="dre-ri", context=bad)

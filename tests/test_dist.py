@@ -475,3 +475,121 @@ def test_a_search_learns_from_the_rows_of_earlier_ones_if_they_may_be_kept(tmp_p
     kept = list((tmp_path / "searches.db.rankwise" / "contexts").glob("*.npz"))
     assert len(kept) == 3
     assert all(Context.load(path).rows.X.shape == (80, 4) for path in kept)
+
+
+@pytest.mark.parametrize("kind", ["gp", "blr"])
+def test_a_failure_is_bad_news(kind):
+    past, target = toy()
+    learnt = DistributionalTransfer(kind=kind, steps=200).meta_fit(past.tasks)
+    place = np.array([[0.5]])  # the best of similar tasks
+    before = learnt.fit(Task.of(np.empty((0, 1)), [], context=target)).predict(place).mean[0]
+    for X, y in (([[0.5]], [np.nan]), ([[0.2], [0.5]], [-0.1, np.nan])):
+        after = learnt.fit(Task.of(np.array(X), y, context=target)).predict(place).mean[0]
+        assert after > before + 0.1
+
+
+def test_a_past_run_that_diverged_does_not_set_the_scale():
+    past, target = toy()
+    losses = past.tasks[3].losses.copy()
+    losses[0] = 1e6
+    bad = Task.of(past.tasks[3].X, losses, name="bad", context=past.tasks[3].context)
+    tasks = TaskSet((*past.tasks[:3], bad, past.tasks[4]))
+    optimizer = Optimizer(
+        ENCODER, method="dist-gp", tasks=tasks, context=target, seed=0, steps=200
+    )
+    assert abs(optimizer.ask()[0]["theta"]) < 1.5
+
+
+@pytest.mark.parametrize("kind", ["gp", "blr"])
+def test_what_is_believed_of_pending_configurations_is_certain(kind):
+    past, target = toy()
+    learnt = DistributionalTransfer(kind=kind, **QUICK).meta_fit(past.tasks)
+    learnt.fit(Task.of(np.empty((0, 1)), [], context=target))
+    X = np.array([[0.3], [0.6]])
+    before, after = learnt.predict(X), learnt.believing(X).predict(X)
+    assert after.mean == pytest.approx(before.mean, abs=0.05)
+    assert (after.std < before.std).all()
+    assert learnt.believing(X).improvement(X) is None  # expected improvement applies
+
+
+def test_many_past_tasks_are_thinned():
+    rng = np.random.default_rng(0)
+    tasks = [Task.of(rng.random((10, 1)), rng.random(10), name=str(k)) for k in range(80)]
+    with pytest.warns(RunWarning):
+        learnt = DistributionalTransfer(steps=2, rows=100).meta_fit(tasks)
+    assert len(learnt.names) == 20 and len(learnt.parts()[0]["y"]) == 100
+
+
+def test_names_of_past_tasks_are_told_apart():
+    past, _ = toy()
+    nameless = [Task.of(t.X, t.losses, context=t.context) for t in past.tasks]
+    learnt = DistributionalTransfer(**QUICK).meta_fit(nameless)
+    assert len(set(learnt.names)) == len(past.tasks)
+
+
+def test_a_model_file_of_other_options_is_refused(tmp_path):
+    from rankwise.errors import ModelFileError
+
+    past, _ = toy()
+    path = tmp_path / "model.safetensors"
+    DistributionalTransfer(**QUICK).meta_fit(past.tasks).save(path)
+    for method, options in (("dist-blr", {}), ("manual-gp", {}), ("dist-gp", {"scale": "task"})):
+        with pytest.raises(ModelFileError, match="learnt with"):
+            methods.make(method, ENCODER, model=path, **options)
+
+
+def test_a_network_of_ones_own_for_rows(tmp_path):
+    past, target = toy()
+
+    def network():
+        return torch.nn.Linear(1, 3)
+
+    learnt = DistributionalTransfer(network=network, **QUICK).meta_fit(past.tasks)
+    learnt.save(tmp_path / "model.safetensors")
+    study = Task.of(np.empty((0, 1)), [], context=target)
+    again = DistributionalTransfer.load(tmp_path / "model.safetensors", network=network)
+    found = [m.fit(study).predict(study.X.reshape(0, 1) + 0.5).mean for m in (learnt, again)]
+    assert len(found[0]) == len(found[1])
+    assert learnt.similarities == pytest.approx(again.similarities, abs=1e-3)
+    from rankwise.errors import ModelFileError
+
+    with pytest.raises(ModelFileError, match="another network"):
+        DistributionalTransfer.load(tmp_path / "model.safetensors")
+
+
+def test_a_resumed_study_knows_its_data(tmp_path):
+    past, target = toy()
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    settings = dict(method="manual-gp", tasks=past, storage=url, seed=0, progress=False, **QUICK)
+
+    def objective(configuration):
+        return configuration["theta"] ** 2
+
+    def places(result):
+        return [t.configuration["theta"] for t in result.trials]
+
+    whole = minimize(objective, ENCODER, trials=3, name="whole", context=target, **settings)
+    minimize(objective, ENCODER, trials=2, name="parts", context=target, **settings)
+    resumed = minimize(objective, ENCODER, trials=3, name="parts", **settings)
+    assert places(resumed) == pytest.approx(places(whole))
+    with pytest.warns(RunWarning, match="data"):
+        minimize(objective, ENCODER, trials=4, name="parts", context={"rows": 3.0}, **settings)
+
+
+def test_a_broken_context_file_does_not_break_an_archive(tmp_path):
+    import optuna
+
+    from rankwise.archive import attach_rows, open_archive
+
+    _, target = toy()
+    url = f"sqlite:///{tmp_path / 'past.db'}"
+    long = "学" * 90
+    for name in ("short", long):
+        study = optuna.create_study(storage=url, study_name=name)
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
+    file = attach_rows(url, "short", target)
+    attach_rows(url, long, target)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.warns(RunWarning, match="'short' are not used"):
+        tasks = open_archive(url).tasks.tasks
+    assert [isinstance(t.context, Context) for t in tasks] == [False, True]

@@ -283,7 +283,7 @@ def test_parts_can_be_left_out(options):
 
 def test_without_fine_tuning_random_scorers_see_observations_through_the_deep_set_alone():
     first, second = parabola([0.7, 0.3], 8, 3), parabola([0.1, 0.9], 8, 4)
-    seeing, blind = quick(fine_tune=False), quick(fine_tune=False, context=0)
+    seeing, blind = quick(fine_tune=False), quick(fine_tune=False, deep_set=0)
     assert not np.array_equal(seeing.fit(first).scores(X), seeing.fit(second).scores(X))
     assert np.array_equal(blind.fit(first).scores(X), blind.fit(second).scores(X))
 

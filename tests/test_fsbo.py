@@ -53,7 +53,7 @@ def points(n: int = 6, seed: int = 70):
 
 @pytest.fixture(scope="module", params=[0, 3], ids=["fsbo", "dklm"])
 def learnt(request):
-    return DeepKernelGP(**SMALL, context=request.param).meta_fit(bowls(6))
+    return DeepKernelGP(**SMALL, deep_set=request.param).meta_fit(bowls(6))
 
 
 def weights_of(kernel: DeepKernel, seed: int = 0) -> torch.Tensor:

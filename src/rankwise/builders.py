@@ -197,7 +197,7 @@ def distributional(
     description: str,
     model: str | Path | None = None,
     acquisition: str | Acquisition = "ei",
-    liar: str = "min",
+    liar: str = "believer",
     progress: bool | None = None,
     learning_seed: int = 0,
     **settings: Any,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import time
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import methods
-from rankwise.archive.context import attach_context
+from rankwise.archive.context import attach_context, read_context
 from rankwise.design import Design
 from rankwise.errors import (
     OptionError,
@@ -138,11 +139,11 @@ def minimize(
     settle(log, "n_jobs", evaluator.n_jobs, evaluator.n_jobs)
     settle(log, "options", {key: repr(value) for key, value in options.items()})
     design = settle(log, "design", _plain_design(design))
-    if context:
-        attach_context(log.study, dict(context))
+    context = _settled_context(log, checked.context)
     if len(past):
         settle(log, "past tasks", past.digest)
     optimizer = checked.restarted(design=design, seed=seed)
+    optimizer.context = context
     run = Run(optimizer, evaluator, log, direction, target, watchers)
     with make_display(progress, trials, seconds, direction) as display:
         run.callbacks.append(display)
@@ -330,6 +331,18 @@ def _is_json(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _settled_context(log: StudyLog, context: Mapping[str, float]) -> Mapping[str, float]:
+    """What is known about the data: as told now, else the numbers that were recorded."""
+    if not context:
+        known = read_context(log.study)
+        return {name: float(value) for name, value in known.items() if is_number(value)}
+    rows = getattr(context, "rows", None)
+    told = repr(sorted(context.items())) + (rows.digest if rows else "")
+    settle(log, "data", hashlib.sha256(told.encode()).hexdigest()[:16])
+    attach_context(log.study, dict(context))
+    return context
 
 
 def settle(log: StudyLog, what: str, asked: Any, chosen: Any = None) -> Any:

@@ -170,7 +170,7 @@ _ICM, _SCOT = "MultiTaskGP", "JointRankingGP"
 _ICM_OF, _SCOT_OF = (partial(builders.learned, surrogate=kind) for kind in (_ICM, _SCOT))
 _DEEP, _ABLR, _GCP = "DeepKernelGP", "AdaptiveBLR", "CopulaProcess"
 _FSBO_OF, _DKLM_OF = (
-    partial(builders.learned, surrogate=_DEEP, context=context) for context in (0, 16)
+    partial(builders.learned, surrogate=_DEEP, deep_set=size) for size in (0, 16)
 )
 _ABLR_OF, _GCP_OF = (partial(builders.learned, surrogate=kind) for kind in (_ABLR, _GCP))
 _DIST, _NET = "DistributionalTransfer", "NetworkRegression"

@@ -53,7 +53,7 @@ def draw_past(result: Result, path: Any = None) -> Any:
     axes = figure.subplots()
     numbers = [row.number for row in rows]
     for name in list(shares_of(rows))[:_MOST_LINES]:
-        shares = [row.sources.get(name, 0.0) for row in rows]
+        shares = [row.sources.get(name, np.nan) for row in rows]
         axes.plot(numbers, shares, "o-", ms=3, lw=1.5, label=" " + name.replace("$", r"\$"))
     axes.set_xlabel("trial")
     axes.set_ylabel("share of the past study")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ import optuna
 
 from rankwise.archive.places import model_folder
 from rankwise.context.data import Context
-from rankwise.errors import OptionError, is_number
+from rankwise.errors import ModelFileError, OptionError, RunWarning, is_number
 
 PREFIX = "rankwise:"
 _KEY = PREFIX + "context"
+_LONGEST = 200  # characters of a file's name
 
 
 def attach_context(study: optuna.Study, facts: Mapping[str, Any]) -> None:
@@ -85,12 +88,19 @@ def full_context(facts: Mapping[str, Any], folder: Path | None, name: str) -> Ma
     path = None if folder is None else _rows_file(folder, name)
     if path is None or not path.exists():
         return numbers
-    kept = Context.load(path)
+    try:
+        kept = Context.load(path)
+    except ModelFileError as error:
+        warnings.warn(f"the rows of {name!r} are not used: {error}", RunWarning, stacklevel=2)
+        return numbers
     return Context({**kept, **numbers}, kept.rows, kept.size)
 
 
 def _rows_file(folder: Path, name: str) -> Path:
-    return folder / "contexts" / f"{quote(name, safe='')}.npz"
+    quoted = quote(name, safe="")
+    if len(quoted) > _LONGEST:
+        quoted = hashlib.sha256(name.encode()).hexdigest()
+    return folder / "contexts" / f"{quoted}.npz"
 
 
 def context_of(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import hashlib
 import math
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from rankwise.context.metafeatures import (
     some_rows,
     with_shape,
 )
-from rankwise.errors import ModelFileError, OptionError, check_count
+from rankwise.errors import ModelFileError, OptionError, check_count, is_number
 from rankwise.types import Array
 
 ROWS = 2000  # of a data set that are kept in memory
@@ -41,12 +42,14 @@ class DataRows:
         y: classes 0, 1, ... or numbers (n,); None without a target.
         classes: how many classes there are; 0 if the target is not one of classes.
         ratios: share of each class (classes,).
+        labels: a digest of the classes' names, by which data sets of the same classes are known.
     """
 
     X: Array
     y: Array | None
     classes: int
     ratios: Array
+    labels: str = ""
 
     def __repr__(self) -> str:
         return f"DataRows({len(self.X)} rows, {self.X.shape[1]} columns, {self.classes} classes)"
@@ -64,7 +67,8 @@ class Context(Mapping[str, float]):
 
     It is a mapping of the numbers, which is what studies, archives and model files keep. The rows
     are for methods that learn what matters about data (`dist-gp`, `dist-blr`); they stay in
-    memory: no study, report, log or model file ever holds them.
+    memory: no study, report, log or model file ever holds them. (A pickle of an object that has
+    them in memory does, as pickles do.)
 
     Args:
         numbers: by name.
@@ -122,26 +126,31 @@ class Context(Mapping[str, float]):
         n = int(table.shape[0])
         target = None if y is None else _first_column(y, n)
         numbers = meta_features(table, target, classification=classification)
-        chosen = some_of(n, max(rows, ROWS), seed)
+        if target is not None and classification is None:
+            classification = are_classes(target)
+        known = _known(target)
+        labelled = np.arange(n) if known is None else np.flatnonzero(known)
+        if not len(labelled):
+            target, labelled = None, np.arange(n)
+        chosen = labelled[some_of(len(labelled), max(rows, ROWS), seed)]
         kept = _numeric(some_rows(table, chosen), standardize)
-        labels, classes, ratios = _labels(target, chosen, classification, standardize)
-        data = DataRows(kept, labels, classes, ratios)
+        labels, names, ratios = _labels(target, chosen, classification, standardize)
+        classes = len(names)
+        data = DataRows(kept, labels, classes, ratios, _digest_of(names))
         if handmade:
             numbers |= handmade_features(data.X, data.y, classes=classes)
         if not rows:
             return cls(numbers, None, n)
-        first = slice(0, rows)
+        some = some_of(len(kept), rows, seed)
         return cls(
-            numbers,
-            DataRows(kept[first], None if labels is None else labels[first], classes, ratios),
-            n,
+            numbers, replace(data, X=kept[some], y=None if labels is None else labels[some]), n
         )
 
     def save(self, path: str | Path) -> None:
         """Write numbers and rows to a file, from which `load` makes the context again.
 
-        This is the one way in which rows leave memory, and nothing in the library takes it by
-        itself: whoever can read the file can read the rows.
+        This is the one way in which rows are written, and nothing in the library takes it unless
+        it is asked to: whoever can read the file can read the rows.
 
         Args:
             path: of the file, by custom with the ending ".npz"; no pickles are in it.
@@ -155,14 +164,18 @@ class Context(Mapping[str, float]):
         if self.rows is not None:
             arrays |= {"X": self.rows.X.astype(np.float32), "ratios": self.rows.ratios}
             arrays["classes"] = np.array(self.rows.classes)
+            arrays["labels"] = np.array(self.rows.labels, dtype=str)
             if self.rows.y is not None:
                 arrays["y"] = self.rows.y.astype(np.float32)
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        with unfinished.open("wb") as file:
-            np.savez_compressed(file, **arrays)
-        unfinished.replace(path)
+        try:
+            with unfinished.open("wb") as file:
+                np.savez_compressed(file, **arrays)
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Context:
@@ -177,7 +190,7 @@ class Context(Mapping[str, float]):
             version = int(arrays["format"])
         except FileNotFoundError as error:
             raise ModelFileError(f"there is no context file {path}") from error
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise ModelFileError(f"{path} is not a context file, or it is damaged") from error
         if version != _FORMAT:
             raise ModelFileError(f"{path} has format {version}, and this version reads {_FORMAT}")
@@ -186,7 +199,8 @@ class Context(Mapping[str, float]):
         if "X" in arrays:
             y = arrays["y"].astype(float) if "y" in arrays else None
             X = arrays["X"].astype(float)
-            rows = DataRows(X, y, int(arrays["classes"]), arrays["ratios"])
+            labels = str(arrays["labels"])
+            rows = DataRows(X, y, int(arrays["classes"]), arrays["ratios"], labels)
         return cls(numbers, rows, int(arrays["size"]))
 
     def without_rows(self) -> Context:
@@ -207,8 +221,21 @@ class Context(Mapping[str, float]):
 
 
 def known_facts(context: Mapping[str, float] | None) -> Mapping[str, float]:
-    """A context as tasks keep it: a `Context` as it is, another mapping as a dict of its own."""
-    return context if isinstance(context, Context) else dict(context or {})
+    """A context as tasks keep it: a `Context` as it is, another mapping as a dict of its own.
+
+    Raises:
+        OptionError: it is no mapping, or a value is no number.
+    """
+    if context is None or isinstance(context, Context):
+        return context if context is not None else {}
+    if not isinstance(context, Mapping):
+        raise OptionError(
+            f"a context is Context.of(X, y) or numbers by name, not {type(context).__name__}"
+        )
+    for name, value in context.items():
+        if not is_number(value):
+            raise OptionError(f"the context's {name!r} must be a number, not {value!r}")
+    return {name: float(value) for name, value in context.items()}
 
 
 def _first_column(y: Any, n: int) -> Any:
@@ -248,16 +275,17 @@ def _numeric(table: Any, standardize: bool) -> Array:
 
 def _labels(
     target: Any, chosen: Any, classification: bool | None, standardize: bool
-) -> tuple[Array | None, int, Array]:
-    """The target of the chosen rows as numbers, how many classes it has, and their shares."""
+) -> tuple[Array | None, list[str], Array]:
+    """The target of the chosen rows as numbers, the names of its classes, and their shares."""
     if target is None:
-        return None, 0, np.empty(0)
-    if classification is None:
-        classification = are_classes(target)
+        return None, [], np.empty(0)
     if classification:
-        names, codes = np.unique([str(value) for value in target[chosen]], return_inverse=True)
-        ratios = np.bincount(codes, minlength=len(names)) / len(codes)
-        return codes.astype(float), len(names), ratios
+        import pandas as pd
+
+        counts = pd.Series(target).dropna().map(str).value_counts().sort_index()
+        names = counts.index.tolist()
+        codes = np.searchsorted(names, [str(value) for value in target[chosen]])
+        return codes.astype(float), names, (counts / counts.sum()).to_numpy()
     numbers = np.asarray(target[chosen], dtype=float)
     finite = np.isfinite(numbers)
     middle = float(numbers[finite].mean()) if finite.any() else 0.0
@@ -265,4 +293,15 @@ def _labels(
     low, high = float(numbers.min()), float(numbers.max())
     if standardize and math.isfinite(high - low):
         numbers = (numbers - low) / (high - low if high > low else 1.0)
-    return numbers, 0, np.empty(0)
+    return numbers, [], np.empty(0)
+
+
+def _known(target: Any) -> Any:
+    """Which rows (n,) have a target; None if there is none."""
+    import pandas as pd
+
+    return None if target is None else ~np.asarray(pd.isna(target), dtype=bool)
+
+
+def _digest_of(names: list[str]) -> str:
+    return hashlib.sha256(repr(names).encode()).hexdigest()[:16] if names else ""

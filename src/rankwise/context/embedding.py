@@ -26,6 +26,8 @@ KINDS = ("both", "marginal", "conditional", "joint", "cross", "pairs")
 cross-covariance, or the set of all pairs of a column and the target."""
 
 HIDDEN, FEATURES = 20, 10  # of the paper's feature maps
+_PAIR_ROWS = 250  # that a set of pairs is made of
+_ENOUGH = 200  # rows: if all data sets have them, as many are drawn from each as the smallest has
 _PAIRS = 64  # pairs of a column and a class that a set is made of, at most: the first
 
 
@@ -62,6 +64,11 @@ def feature_map(columns: int) -> nn.Module:
     ).double()
 
 
+def _shape(data: DataRows) -> tuple[int, int | None, str]:
+    """What data sets must have in common to be embedded by the same features."""
+    return data.X.shape[1], None if data.y is None else data.classes, data.labels
+
+
 class DataEmbedding(nn.Module):
     """From the rows of a data set to a vector, learnt with what it is used for.
 
@@ -70,13 +77,20 @@ class DataEmbedding(nn.Module):
             same columns, and the same classes, in all.
         columns: p, of all data sets.
         classes: of the target; 0: it is a number; None: there is none.
-        network: maps rows (s, p) to features (s, a), instead of the paper's; for images or texts.
+        network: maps rows (s, p) to features (s, a), instead of the paper's.
+        labels: digest of the classes' names.
     """
 
     def __init__(
-        self, kind: str, columns: int, classes: int | None, network: nn.Module | None = None
+        self,
+        kind: str,
+        columns: int,
+        classes: int | None,
+        network: nn.Module | None = None,
+        labels: str = "",
     ) -> None:
         super().__init__()
+        self.labels = labels
         check_name("embedding", kind, KINDS)
         if classes is None and kind != "pairs":
             kind = "marginal"  # there is nothing else
@@ -111,7 +125,7 @@ class DataEmbedding(nn.Module):
         Raises:
             OptionError: the kind needs the same columns and classes, and they differ.
         """
-        shapes = {(d.X.shape[1], None if d.y is None else d.classes) for d in data}
+        shapes = {_shape(d) for d in data}
         if kind == "auto":
             kind = "both" if len(shapes) == 1 else "pairs"
         if kind != "pairs" and len(shapes) > 1:
@@ -119,15 +133,14 @@ class DataEmbedding(nn.Module):
                 f"embedding={kind!r} needs data sets of the same columns and classes, and there "
                 f"are {len(shapes)} kinds of them; choose 'pairs' or 'auto'"
             )
-        columns, classes = next(iter(shapes))
-        return cls(kind, columns, classes, network)
+        columns, classes, labels = next(iter(shapes))
+        return cls(kind, columns, classes, network, labels)
 
     def accepts(self, data: DataRows) -> bool:
         """Whether a data set has the columns and classes that it was made for."""
         if self.kind == "pairs":
             return True
-        own = None if data.y is None else data.classes
-        return own == self.classes and data.X.shape[1] == self.columns
+        return _shape(data) == (self.columns, self.classes, self.labels)
 
     def forward(
         self, data: Sequence[DataRows], most: int = 0, rng: np.random.Generator | None = None
@@ -139,8 +152,11 @@ class DataEmbedding(nn.Module):
             most: rows of each to look at; 0: all.
             rng: draws them.
         """
-        least = min(len(d.X) for d in data)
-        if self.kind == "pairs" or (rng is None and any(len(d.X) != least for d in data)):
+        least, unequal = min(len(d.X) for d in data), len({len(d.X) for d in data}) > 1
+        if self.kind == "pairs":
+            most = min(most or _PAIR_ROWS, _PAIR_ROWS)
+            rng = rng or np.random.default_rng(0)
+        if self.kind == "pairs" or (unequal and (rng is None or least < _ENOUGH)):
             return torch.stack([self._vector(d, *self._drawn(d, most, rng)) for d in data])
         drawn = [self._drawn(d, min(most, least) if most else least, rng) for d in data]
         X = torch.as_tensor(np.stack([x for x, _ in drawn]))

@@ -144,10 +144,12 @@ def _landmarks(X: Array, y: Array, classes: int) -> dict[str, float]:
     found = {}
     for name, learner in learners.items():
         try:
+            if classes and len(np.unique(y[fit])) < 2:
+                raise ValueError("there is nothing to tell apart")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 value = clone(learner).fit(X[fit], y[fit]).score(X[score], y[score])
-        except ValueError:  # too few rows, or a single class
+        except (ValueError, IndexError):  # too few rows, or a single class
             value = 0.0
         found[f"landmark_{name}"] = max(float(value), -1.0)
     return found
@@ -222,6 +224,10 @@ def as_numbers(table: Any, j: int) -> Array:
     if numbers is not None:
         return numbers
     column = pd.Series(table.iloc[:, j] if hasattr(table, "iloc") else np.asarray(table[:, j]))
+    if column.dtype.kind in "mM":
+        whole = column.astype("int64").astype(float)
+        return np.where(column.isna(), np.nan, whole)
+    column = column.astype(object)
     texts = column.where(column.isna(), column.astype(str))
     shares: Array = texts.map(texts.value_counts(normalize=True)).to_numpy(dtype=float)
     return shares
@@ -311,6 +317,8 @@ def _target(y: Any, classification: bool | None) -> dict[str, float]:
         import pandas as pd
 
         shares = pd.Series(values).value_counts(normalize=True).to_numpy()
+        if not len(shares):  # all are missing
+            return facts
         entropy = -float((shares * np.log(shares)).sum())
         counted = (len(shares), entropy / np.log(max(len(shares), 2)), shares.min(), shares.max())
         facts.update(zip(names, map(float, counted), strict=True))

@@ -9,7 +9,7 @@ reduced to the directions in which past data sets differ most.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class DescribedRankingEnsemble(Surrogate):
 
     def __init__(self, *, description: str = "data", seed: int = 0, **settings: Any) -> None:
         self.seed = seed
-        self.describer = DistributionalTransfer(description=description, seed=seed)
+        self.describer = DistributionalTransfer(description=description, scale="task", seed=seed)
         self.ensemble = DeepRankingEnsemble(seed=seed, **settings)
 
     @property
@@ -70,36 +70,36 @@ class DescribedRankingEnsemble(Surrogate):
         self.describer.meta_fit(tasks, validation, progress=progress)
         if not self.describer.meta_learned:
             return self
-        vectors = np.stack([self.describer.vector(t.context) for t in (*tasks, *validation)])
-        self._centre = vectors.mean(axis=0)
+        together = [*tasks, *validation]
+        vectors = [self.describer.vector(t.context) for t in together]
+        self._centre = np.mean(vectors, axis=0)
         _, s, V = np.linalg.svd(vectors - self._centre, full_matrices=False)
         kept = min(_NUMBERS, int((s > 1e-9).sum()))
         spread = s[:kept] / max(len(vectors) - 1, 1) ** 0.5
         self._axes = V[:kept] / spread[:, None]
-        self.ensemble.meta_fit(
-            [self._told(t) for t in tasks],
-            [self._told(t) for t in validation],
-            progress=progress,
-        )
+        told = [
+            self._told(task, self._reduced(vector))
+            for task, vector in zip(together, vectors, strict=True)
+        ]
+        self.ensemble.meta_fit(told[: len(tasks)], told[len(tasks) :], progress=progress)
         return self
 
     def fit(self, task: Task) -> Self:
-        self._numbers = self._describe(task.context)
-        self.similarities = self.describer.compare(task.context)
-        self.ensemble = copy.copy(self.ensemble).fit(self._told(task))
+        self._numbers = self._reduced(self.describer.vector(task.context))
+        self.similarities = self.describer.similarities
+        self.ensemble = copy.copy(self.ensemble).fit(self._told(task, self._numbers))
         return self
 
     def predict(self, X: Array, *, joint: bool = False) -> Posterior:
         return self.ensemble.predict(self._beside(X, self._numbers), joint=joint)
 
-    def _describe(self, context: Mapping[str, float]) -> Array:
-        """The numbers (k,) of a data set."""
-        vector = self.describer.vector(context) - self._centre
-        numbers: Array = np.clip(0.5 + _WIDTH * (self._axes @ vector), -0.5, 1.5)
-        return numbers
+    def _reduced(self, vector: Array) -> Array:
+        """The numbers (k,) of a data set with a description (q,)."""
+        numbers: Array = 0.5 + _WIDTH * (self._axes @ (vector - self._centre))
+        return numbers.clip(-0.5, 1.5)
 
-    def _told(self, task: Task) -> Task:
-        X = self._beside(task.X, self._describe(task.context))
+    def _told(self, task: Task, numbers: Array) -> Task:
+        X = self._beside(task.X, numbers)
         return Task.of(X, task.y, task.cost, task.status, task.name)
 
     @staticmethod

@@ -32,7 +32,14 @@ from typing_extensions import Self
 
 from rankwise.context.data import Context, DataRows
 from rankwise.context.embedding import KINDS, DataEmbedding
-from rankwise.errors import OptionError, RunWarning, check_count, check_name, is_number
+from rankwise.errors import (
+    ModelFileError,
+    OptionError,
+    RunWarning,
+    check_count,
+    check_name,
+    is_number,
+)
 from rankwise.progress import training_bar
 from rankwise.surrogates.base import Posterior, Surrogate
 from rankwise.surrogates.exact import spread_over
@@ -55,6 +62,8 @@ _PESSIMISM = 1.0  # standard deviations that are added to the mean before the fi
 _PATIENCE, _SLACK = 50, 1e-3  # steps without a gain in evidence per row, and what counts as one
 _STRETCH, _CLIFF, _SMALLEST = 10, 2.0, 1e-5  # steps, how far up is too far, smallest rate
 _BLUR = 0.3  # of a description's size: differences smaller than that are not blown up
+_LEAST = 5  # evaluations of a past task that a Gaussian process goes through
+_FAR = 10.0  # times the distance from best to median, beyond which losses are as bad as that
 _HAND = "hand_"
 _FLOOR = 1e-4  # of the noise's variance, in units of the evaluations' variance
 _JITTER, _TINY = 1e-8, 1e-12
@@ -291,8 +300,11 @@ class DistributionalTransfer(TransferSurrogate):
         retrain: steps from there with the study's evaluations, at every proposal; by default 15.
         rate: of Adam.
         batch: rows of a data set that a step looks at.
-        rows: evaluations of all past tasks together that the Gaussian process goes through.
+        rows: evaluations of all past tasks together that the Gaussian process goes through, at
+            least five of each task: of more than a fifth as many tasks only some are used.
         own_noise: each task has a noise of its own ("gp").
+        network: makes a network from rows (s, p) to features (s, a), instead of the paper's; a
+            model file has its weights, so give it again to load one.
         scale: "common", or "task": each task's losses have mean 0 and variance 1, for losses that
             cannot be compared between tasks.
         seed: of the first weights and of what is drawn.
@@ -312,9 +324,11 @@ class DistributionalTransfer(TransferSurrogate):
         batch: int = 1000,
         rows: int = 300,
         own_noise: bool = False,
+        network: Callable[[], nn.Module] | None = None,
         scale: str = "common",
         seed: int = 0,
     ) -> None:
+        self.network = network
         self.kind = check_name("kind", kind, ("gp", "blr"))
         self.description = check_name("description", description, DESCRIPTIONS)
         self.scale = check_name("scale", scale, ("common", "task"))
@@ -335,6 +349,10 @@ class DistributionalTransfer(TransferSurrogate):
     @property
     def meta_learned(self) -> bool:
         return self._past is not None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings, "network": None}  # a function is not written to files
 
     @property
     def described(self) -> str:
@@ -395,7 +413,7 @@ class DistributionalTransfer(TransferSurrogate):
                 psi = describe()
                 fitted.condition(rows.X, rows.y, rows.task, psi)
                 near = fitted.similarity(psi[:-1], psi[-1])
-        self._fitted, self._psi, self._n = fitted, psi[-1], len(task)
+        self._fitted, self._psi, self._n, self._task = fitted, psi[-1], len(task), task
         self._centre, self._unit = past.scale_of(task.losses, self.scale)
         order = np.argsort(-near, kind="stable")
         self.similarities = {past.names[i]: float(near[i]) for i in order}
@@ -414,22 +432,27 @@ class DistributionalTransfer(TransferSurrogate):
             None if covariance is None else covariance * unit * unit,
         )
 
-    def compare(self, context: Mapping[str, float]) -> dict[str, float]:
-        """How similar past tasks are to a data set, by name, from most to least."""
-        assert self._past is not None
-        twin = copy.copy(self)
-        twin.fit(Task.of(np.empty((0, self._past.X.shape[1])), [], context=context))
-        return twin.similarities or {}
-
     def vector(self, context: Mapping[str, float]) -> Array:
-        """The description (q + 1,) of a data set, in units of what was learnt to matter ("gp")."""
+        """The description (q + 1,) of a data set, in units of what was learnt to matter ("gp").
+
+        `similarities` are those to it afterwards.
+        """
         assert self._past is not None and self.kind == "gp"
-        nothing = Task.of(np.empty((0, self._past.X.shape[1])), [], context=context)
-        with one_thread(), torch.no_grad():
-            describe, fitted, _ = self._past.with_target(nothing, self)
-            assert isinstance(fitted, ProductGP)
-            scaled: Array = (describe()[-1] / fitted.log_task_scales.exp()).numpy()
+        self.fit(Task.of(np.empty((0, self._past.X.shape[1])), [], context=context))
+        assert isinstance(self._fitted, ProductGP)
+        scaled: Array = (self._psi / self._fitted.log_task_scales.detach().exp()).numpy()
         return scaled
+
+    def believing(self, X: Array) -> Self:
+        if not len(X):
+            return self
+        assert self._past is not None
+        twin = self.with_seed(self.seed)
+        twin.retrain = 0
+        task, mean = self._task, self.predict(X).mean
+        rows = task.X if len(task) else np.empty((0, X.shape[1]))
+        losses = np.concatenate([task.losses, mean])
+        return twin.fit(Task.of(np.vstack([rows, X]), losses, context=task.context))
 
     def improvement(self, X: Array) -> Array | None:
         """Before the first evaluation, the pessimistic bound: minus mean plus deviation (n,)."""
@@ -447,6 +470,13 @@ class DistributionalTransfer(TransferSurrogate):
         return self._past.parts()
 
     def restore(self, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+        for name in ("kind", "description", "embedding", "scale", "own_noise"):
+            learnt = record["settings"][name]
+            if learnt != getattr(self, name):
+                raise ModelFileError(
+                    f"the file was learnt with {name}={learnt!r}, not {getattr(self, name)!r}: "
+                    "learn the past again"
+                )
         self._past = _Past.from_parts(arrays, record, self)
         self.names, self.best = self._past.names, self._past.best
 
@@ -582,25 +612,26 @@ class _Past(_Rows):
 
     @classmethod
     def of(cls, tasks: Sequence[Task], options: DistributionalTransfer) -> _Past:
-        losses = [t.losses for t in tasks]
-        together = np.concatenate(losses)
+        tasks = _some_tasks(tasks, options)
+        together = np.concatenate([t.losses for t in tasks])
+        limit = _limit(together)
+        together = np.minimum(together, limit)
         centre, unit = float(together.mean()), float(together.std()) or 1.0
         X, y, numbers = [], [], []
-        limit = options.rows if options.kind == "gp" else math.inf
-        share = max(2, int(min(limit, len(together)) // len(tasks)))
+        share = max(2, options.rows // len(tasks))
         for k, task in enumerate(tasks):
             kept = spread_over(task.losses, share if options.kind == "gp" else len(task))
-            z = task.losses[kept]
             if options.scale == "task":
-                z = (z - task.losses.mean()) / (float(task.losses.std()) or 1.0)
+                tame = np.minimum(task.losses, _limit(task.losses))
+                z = (tame[kept] - tame.mean()) / (float(tame.std()) or 1.0)
             else:
-                z = (z - centre) / unit
+                z = (np.minimum(task.losses[kept], limit) - centre) / unit
             X.append(task.X[kept])
             y.append(z)
             numbers.append(np.full(len(kept), k))
         past = cls(np.concatenate(X), np.concatenate(y), np.concatenate(numbers))
-        past.centre, past.unit = centre, unit
-        past.names = tuple(t.name or f"task-{k}" for k, t in enumerate(tasks))
+        past.centre, past.unit, past.worst = centre, unit, float(past.y.max())
+        past.names = _names(tasks)
         past.best = np.stack([t.X[int(np.argmin(t.losses))] for t in tasks])
         contexts = [t.context for t in tasks]
         past.data = [getattr(c, "rows", None) for c in contexts]
@@ -611,6 +642,7 @@ class _Past(_Rows):
 
     centre: float
     unit: float
+    worst: float
     embedding: DataEmbedding | None = None
     features: tuple[str, ...] = ()
     moments: Array
@@ -634,7 +666,8 @@ class _Past(_Rows):
         else:
             data = [d for d in self.data if d is not None]
             with _seeded(options.seed):
-                self.embedding = DataEmbedding.fitting(options.embedding, data)
+                network = options.network().double() if options.network else None
+                self.embedding = DataEmbedding.fitting(options.embedding, data, network)
             with torch.no_grad():
                 self.fixed = self.embedding(data).numpy()
 
@@ -690,7 +723,8 @@ class _Past(_Rows):
                 data[-1] = rows
             else:
                 _warn_of_missing("rows" if rows is None else "rows of the past's columns")
-        size = _size(context) if isinstance(context, Context) else float(self.sizes.mean())
+        told = isinstance(context, Context) or "rows" in context
+        size = _size(context) if told else float(self.sizes.mean())
         sizes = np.append(self.sizes, size) / self.sizes.max()
         describe = TaskDescriptions(
             self.description,
@@ -706,7 +740,9 @@ class _Past(_Rows):
             model = self._model(psi, options)
         model.load_state_dict(self.state["model"])
         centre, unit = self.scale_of(task.losses, options.scale)
-        z = (task.losses - centre) / unit
+        z = np.minimum((task.losses - centre) / unit, self.worst + _FAR)
+        if options.scale == "common":  # a failure is as bad as the worst that is known
+            z[~task.ok] = self.worst
         width = self.X.shape[1]
         together = _Rows(
             np.concatenate([self.X.numpy(), task.X.reshape(-1, width)]),
@@ -748,6 +784,7 @@ class _Past(_Rows):
                 self.embedding.kind,
                 self.embedding.columns,
                 self.embedding.classes,
+                self.embedding.labels,
             ]
         return arrays, record
 
@@ -761,6 +798,7 @@ class _Past(_Rows):
         past.best, past.fixed, past.sizes = arrays["best"], arrays["fixed"], arrays["sizes"]
         past.moments = arrays["moments"]
         past.centre, past.unit = (float(value) for value in arrays["scale"])
+        past.worst = float(past.y.max())
         past.data = [None] * len(past.names)
         past.state = {}
         for module in ("model", "embedding"):
@@ -771,10 +809,43 @@ class _Past(_Rows):
                 if name.startswith(prefix)
             }
         if "embedding" in record:
-            kind, columns, classes = record["embedding"]
-            past.embedding = DataEmbedding(kind, columns, classes)
-            past.embedding.load_state_dict(past.state["embedding"])
+            kind, columns, classes, labels = record["embedding"]
+            network = options.network().double() if options.network else None
+            past.embedding = DataEmbedding(kind, columns, classes, network, labels)
+            try:
+                past.embedding.load_state_dict(past.state["embedding"])
+            except RuntimeError as error:
+                raise ModelFileError(
+                    "the file was learnt with another network for rows: give the same one"
+                ) from error
         return past
+
+
+def _some_tasks(tasks: Sequence[Task], options: DistributionalTransfer) -> Sequence[Task]:
+    """As many tasks as a Gaussian process of some rows can hold; a regression takes all."""
+    most = max(options.rows // _LEAST, 1)
+    if options.kind != "gp" or len(tasks) <= most:
+        return tasks
+    chosen = np.linspace(0, len(tasks) - 1, most).round().astype(int)
+    return [tasks[k] for k in chosen]
+
+
+def _limit(losses: Array) -> float:
+    """What counts as the worst loss: a run that diverged must not set the scale."""
+    low, middle = float(losses.min()), float(np.median(losses))
+    spread = middle - low or float(np.median(np.abs(losses - middle))) or 1.0
+    return middle + _FAR * spread
+
+
+def _names(tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Of tasks, none twice."""
+    found: dict[str, int] = {}
+    names = []
+    for task in tasks:
+        name = task.name or "unnamed"
+        found[name] = found.get(name, 0) + 1
+        names.append(name if found[name] == 1 else f"{name} ({found[name]})")
+    return tuple(names)
 
 
 def _possible(wanted: str, contexts: Sequence[Mapping[str, float]]) -> str:

@@ -47,7 +47,7 @@ class DeepRankingEnsemble(TransferSurrogate):
         members: M, the number of scorers.
         layers: hidden layers of a scorer.
         width: of each hidden layer.
-        context: numbers by which the Deep Set describes the evaluations; 0: no Deep Set.
+        deep_set: numbers by which the Deep Set describes the evaluations; 0: no Deep Set.
         loss: a name of `rankwise.losses.LOSSES`.
         weighting: of the positions in a list, for "listmle".
         limit: of the range of the scores within the loss; None: no limit.
@@ -75,7 +75,7 @@ class DeepRankingEnsemble(TransferSurrogate):
         members: int = 10,
         layers: int = 4,
         width: int = 32,
-        context: int = 16,
+        deep_set: int = 16,
         loss: str = "listmle",
         weighting: str = "inverse-log",
         limit: float | None = 3.0,
@@ -92,7 +92,7 @@ class DeepRankingEnsemble(TransferSurrogate):
         counts = {"members": members, "layers": layers, "width": width, "epochs": epochs}
         for name, value in counts.items():
             check_count(name, value)
-        for name, value in {"context": context, "patience": patience}.items():
+        for name, value in {"deep_set": deep_set, "patience": patience}.items():
             if not is_number(value, Integral) or value < 0:
                 raise OptionError(f"{name} must be an integer of at least 0, not {value!r}")
         if not (is_number(pace) and pace >= 0):
@@ -102,7 +102,7 @@ class DeepRankingEnsemble(TransferSurrogate):
                 raise OptionError(f"{name} must be a positive number, not {number!r}")
         if not 0 <= support < 1:
             raise OptionError(f"support must be at least 0 and below 1, not {support!r}")
-        self.members, self.layers, self.width, self.context = members, layers, width, context
+        self.members, self.layers, self.width, self.deep_set = members, layers, width, deep_set
         self.loss, self.weighting, self.limit = loss, weighting, limit
         self._loss = make_loss(loss, weighting=weighting, limit=limit)
         self.epochs, self.pace, self.rate, self.random_rate = epochs, pace, rate, random_rate
@@ -272,7 +272,7 @@ class DeepRankingEnsemble(TransferSurrogate):
         return self._architecture
 
     def _shape(self, columns: int) -> Architecture:
-        return Architecture(columns, self.members, self.layers, self.width, self.context)
+        return Architecture(columns, self.members, self.layers, self.width, self.deep_set)
 
     def _describe(self, architecture: Architecture, seen: Observations) -> torch.Tensor | None:
         """The context (M, 1, c) of all observations, the same for every scorer."""

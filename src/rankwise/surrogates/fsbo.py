@@ -55,7 +55,7 @@ class DeepKernelGP(NeuralSurrogate):
         kernel: "rbf" or "matern52".
         layers: of the network; 0: the kernel is that of the configurations themselves.
         width: of each layer.
-        context: numbers by which the Deep Set describes the evaluations; 0: no Deep Set.
+        deep_set: numbers by which the Deep Set describes the evaluations; 0: no Deep Set.
         steps: of learning past tasks, at most.
         batch: tasks per step.
         rows: evaluations of each of them.
@@ -79,7 +79,7 @@ class DeepKernelGP(NeuralSurrogate):
         kernel: str = "matern52",
         layers: int = 4,
         width: int = 32,
-        context: int = 0,
+        deep_set: int = 0,
         steps: int = 2000,
         batch: int = 8,
         rows: int = 50,
@@ -94,18 +94,18 @@ class DeepKernelGP(NeuralSurrogate):
         self.kernel = check_name("kernel", kernel, KERNELS)
         counts = {"width": width, "steps": steps, "batch": batch, "rows": rows}
         check_learning(counts, {"meta_rate": meta_rate, "rate": rate})
-        free = {"layers": layers, "context": context, "epochs": epochs, "warm_start": warm_start}
+        free = {"layers": layers, "deep_set": deep_set, "epochs": epochs, "warm_start": warm_start}
         for name, value in free.items():
             if not is_number(value, Integral) or value < 0:
                 raise OptionError(f"{name} must be an integer of at least 0, not {value!r}")
-        self.layers, self.width, self.context = layers, width, context
+        self.layers, self.width, self.deep_set = layers, width, deep_set
         self.steps, self.batch, self.rows, self.meta_rate = steps, batch, rows, meta_rate
         self.stretch, self.epochs, self.rate = stretch, epochs, rate
         self.warm_start, self.seed = warm_start, seed
 
     @property
     def _kernel(self) -> DeepKernel:
-        return DeepKernel(self.columns, self.layers, self.width, self.context, self.kernel)
+        return DeepKernel(self.columns, self.layers, self.width, self.deep_set, self.kernel)
 
     def _size(self) -> int:
         return self._kernel.size
@@ -147,7 +147,7 @@ class DeepKernelGP(NeuralSurrogate):
         return best, _some(tasks, np.random.default_rng([self.seed, 2]))
 
     def _table(self, tasks: Sequence[Task]) -> Table:
-        return Table(tasks, _labels, self.rows, _SUPPORT if self.context else 0)
+        return Table(tasks, _labels, self.rows, _SUPPORT if self.deep_set else 0)
 
     def _scaled(self, rows: Rows, rng: np.random.Generator) -> Rows:
         return replace(rows, y=stretched(rows.y, rng)) if self.stretch else rows
@@ -204,7 +204,7 @@ class DeepKernelGP(NeuralSurrogate):
 
     def _past_means(self, X: Array) -> Array:
         """What each past task (T, n) says of X (n, d)."""
-        if self.context:
+        if self.deep_set:
             return np.stack([process.mean(X) for process in self._past])
         phi = self._past[0].features(X)  # the same for all of them
         return np.stack([process.mean_of(phi) for process in self._past])
