@@ -192,7 +192,7 @@ def _dre(table: Table, options: Options, context: Context, transfer: bool = True
             training[name] = rest.pop(f"meta_{name}")
     ensemble = DeepRankingEnsemble(**rest)
     if transfer:
-        kept = ("members", "layers", "width", "context", "loss", "weighting", "limit", "seed")
+        kept = ("members", "layers", "width", "deep_set", "loss", "weighting", "limit", "seed")
         shape = {name: rest[name] for name in kept if name in rest}
         parts = (table.name, *(f"{k}={v}" for k, v in sorted({**training, **shape}.items())))
         path = context.folder / f"{'__'.join(parts)}.safetensors"

@@ -47,7 +47,7 @@ def learn(reuse, limit, rate, seed):
     """
     X = np.random.default_rng(seed).random((POINTS + 400, 2))
     y, rows = branin(X), []
-    options = {"members": 5, "context": 0, "epochs": EPOCHS, "pace": 0, "seed": seed}
+    options = {"members": 5, "deep_set": 0, "epochs": EPOCHS, "pace": 0, "seed": seed}
     ensemble = DeepRankingEnsemble(limit=limit, rate=rate, random_rate=rate, **options)
     for n in range(1, POINTS + 1):
         if reuse and n > 1:

@@ -21,7 +21,7 @@ from rankwise.surrogates.files import read_model, write_model
 from rankwise.surrogates.meta import MetaTraining
 from rankwise.task import Task
 
-QUICK = {"members": 3, "layers": 2, "width": 8, "context": 4, "epochs": 30}
+QUICK = {"members": 3, "layers": 2, "width": 8, "deep_set": 4, "epochs": 30}
 NOTHING = Task.of(np.empty((0, 2)), [])
 X = np.random.default_rng(0).random((25, 2))
 
@@ -170,7 +170,7 @@ def test_ranks_depend_on_the_set_and_scores_do_not():
 # ---------------------------------------------------------------------- learning the task
 
 
-@pytest.mark.parametrize("options", [{}, {"support": 0.0}, {"context": 0}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"support": 0.0}, {"deep_set": 0}], ids=str)
 def test_fine_tuning_brings_the_observations_into_order(options):
     task = parabola([0.7, 0.3], 30, 3)
     ensemble = quick(width=16, epochs=800, **options).fit(task)
@@ -270,7 +270,7 @@ def test_every_weighting_learns(weighting):
 
 @pytest.mark.parametrize(
     "options",
-    [{"context": 0}, {"fine_tune": False}, {"members": 1}, {"layers": 1}, {"limit": None}],
+    [{"deep_set": 0}, {"fine_tune": False}, {"members": 1}, {"layers": 1}, {"limit": None}],
     ids=str,
 )
 def test_parts_can_be_left_out(options):
@@ -300,7 +300,7 @@ def test_without_fine_tuning_random_scorers_see_observations_through_the_deep_se
         ({"loss": "listml"}, UnknownNameError, "Did you mean 'listmle'"),
         ({"weighting": "log"}, UnknownNameError, "inverse-log"),
         ({"limit": 0.0}, OptionError, "limit must be positive"),
-        ({"context": -1}, OptionError, "context"),
+        ({"deep_set": -1}, OptionError, "deep_set"),
         ({"patience": -1}, OptionError, "patience"),
         ({"rate": 0.0}, OptionError, "rate"),
         ({"random_rate": -0.1}, OptionError, "random_rate"),
@@ -440,7 +440,7 @@ def test_options_replace_the_saved_ones(saved, options):
 
 @pytest.mark.parametrize(
     "options",
-    [{"members": 4}, {"layers": 3}, {"width": 9}, {"context": 5}, {"context": 0}],
+    [{"members": 4}, {"layers": 3}, {"width": 9}, {"deep_set": 5}, {"deep_set": 0}],
     ids=str,
 )
 def test_options_of_another_shape_are_refused(saved, options):
@@ -449,7 +449,7 @@ def test_options_of_another_shape_are_refused(saved, options):
 
 
 def test_another_shape_of_the_same_number_of_weights_is_refused(tmp_path):
-    shape = {"members": 5, "width": 2, "layers": 1, "context": 0}
+    shape = {"members": 5, "width": 2, "layers": 1, "deep_set": 0}
     other = {"members": 9, "width": 1}  # 5 (4 * 2 + 1) = 9 (4 * 1 + 1)
     training = MetaTraining(steps=2, lists=1)
     ensemble = DeepRankingEnsemble(**shape, training=training)
