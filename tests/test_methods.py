@@ -51,7 +51,10 @@ QUICK = {"dre": SMALL, "dre-ri": SMALL, **NETWORKS}
 BASELINES = ("random", "grid", "default", "portfolio", "init")
 PEERS = ("tpe", "gp-optuna", "cma-es", "ws-cma-es")
 
-every_method = pytest.mark.parametrize("method", methods.available())
+# Made of the parts of another method; without contexts, as here, they are the same.
+SAME = {"none-gp", "multi-blr", "init-gp", "init-blr", "manual-gp", "manual-blr", "multi-gp"}
+CHECKED = [name for name in methods.available() if name not in SAME]
+every_method = pytest.mark.parametrize("method", CHECKED)
 
 
 @pytest.fixture(autouse=True)
@@ -114,10 +117,7 @@ def elsewhere(function: str) -> dict:
 
 
 def all_trials() -> dict:
-    return {
-        method: [t.configuration for t in run(method, SPACE, 7).trials]
-        for method in methods.available()
-    }
+    return {method: [t.configuration for t in run(method, SPACE, 7).trials] for method in CHECKED}
 
 
 def test_same_seed_same_trials_in_another_process():
@@ -356,13 +356,16 @@ def test_the_table_describes_itself():
 
 # ---------------------------------------------------------------------- past tasks
 
-TRANSFER = [name for name in methods.available() if methods.get(name).transfer]
+TRANSFER = [name for name in CHECKED if methods.get(name).transfer]
 every_transfer_method = pytest.mark.parametrize("method", TRANSFER)
 TRAINING = MetaTraining(steps=200, lists=4, list_size=20, support=10, rate=5e-3)
 LEARNING = {"dre": {"training": TRAINING}, **{key: {"steps": 300} for key in NETWORKS}}
 """Options with which a method learns the past fast."""
 HASTE = {
     "dre": {"training": replace(TRAINING, steps=10)},
+    "dre-data": {"training": replace(TRAINING, steps=10)},
+    "dist-gp": {"steps": 10},
+    "dist-blr": {"steps": 10},
     **{key: {"steps": 10} for key in NETWORKS},
 }
 """And those with which it learns next to nothing, faster still."""
@@ -537,7 +540,7 @@ def test_tasks_may_come_as_a_plain_sequence_or_in_parts(method):
     assert other != asked[0] or method != "dre"
 
 
-@pytest.mark.parametrize("method", [m for m in methods.available() if m not in TRANSFER])
+@pytest.mark.parametrize("method", [m for m in CHECKED if m not in TRANSFER])
 def test_a_method_without_transfer_names_those_that_can_learn(method):
     able = ", ".join(TRANSFER)
     for tasks in (past("numeric"), list(past("numeric").tasks)):
