@@ -407,24 +407,19 @@ def draw(
                     axis.plot(steps, best[:, j].mean(0), color=colour, label=method, lw=1.5)
             axis.set_title(f"{name}: best so far", fontsize=9)
             axis.legend(fontsize=7, frameon=False)
-        if "dist-gp" in methods:
+        if name in ("svm", "forest"):  # each protein is the target in turn: no common past to show
+            row[2].set_visible(False)
+        elif "dist-gp" in methods:
             at = list(methods).index("dist-gp")
-            sources = list(found[0][at]["similar"][0])
-            for source in sorted(sources):
-                curves = [[s.get(source, np.nan) for s in line[at]["similar"]] for line in found]
+            for source in sorted(found[0][at]["similar"][0]):
+                curves = [[s[source] for s in line[at]["similar"]] for line in found]
                 near = source.startswith(("near", "source 2"))
-                plain = name in ("svm", "forest")
-                row[2].plot(
-                    steps,
-                    np.nanmean(curves, axis=0),
-                    color=None if plain else ("#c44e52" if near else "0.7"),
-                    label=source if near or plain else None,
-                    lw=1.2,
-                )
+                colour = "#c44e52" if near else "0.7"
+                mean = np.mean(curves, axis=0)
+                row[2].plot(steps, mean, color=colour, label=source if near else None, lw=1.2)
             row[2].set_title("similarity learnt by dist-gp", fontsize=9)
             row[2].set_ylim(-0.02, 1.02)
-            if name not in ("svm", "forest"):
-                row[2].legend(fontsize=7, frameon=False)
+            row[2].legend(fontsize=7, frameon=False)
         for axis in row:
             axis.set_xlabel("trial", fontsize=8)
             axis.tick_params(labelsize=7)
