@@ -117,7 +117,11 @@ def elsewhere(function: str) -> dict:
 
 
 def all_trials() -> dict:
-    return {method: [t.configuration for t in run(method, SPACE, 7).trials] for method in CHECKED}
+    return {
+        method: [t.configuration for t in run(method, SPACE, 7).trials]
+        for method in CHECKED
+        if method != "none-blr"  # which learns longer where conftest.py does not say otherwise
+    }
 
 
 def test_same_seed_same_trials_in_another_process():
@@ -542,7 +546,7 @@ def test_tasks_may_come_as_a_plain_sequence_or_in_parts(method):
 
 @pytest.mark.parametrize("method", [m for m in CHECKED if m not in TRANSFER])
 def test_a_method_without_transfer_names_those_that_can_learn(method):
-    able = ", ".join(TRANSFER)
+    able = ", ".join(m for m in methods.available() if methods.get(m).transfer)
     for tasks in (past("numeric"), list(past("numeric").tasks)):
         with pytest.raises(OptionError, match=f"'{method}' cannot learn .*; these can: {able}$"):
             Optimizer(NUMERIC, method=method, tasks=tasks)
