@@ -48,7 +48,7 @@ NETWORKS = {"fsbo": DEEP, "dklm": DEEP, "ablr": NETWORK, "gcp": NETWORK}
 QUICK = {"dre": SMALL, "dre-ri": SMALL, **NETWORKS}
 """Options with which a method is fast enough to be tested often."""
 
-BASELINES = ("random", "grid", "default", "portfolio", "init")
+BASELINES = ("random", "grid", "default", "portfolio", "init", "init-gp", "init-blr")
 PEERS = ("tpe", "gp-optuna", "cma-es", "ws-cma-es")
 
 # Made of the parts of another method; without contexts, as here, they are the same.
