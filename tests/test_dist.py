@@ -13,7 +13,7 @@ from torch.distributions import MultivariateNormal
 from rankwise import Context, Encoder, Optimizer, Task, methods, minimize
 from rankwise.errors import OptionError, RunWarning
 from rankwise.surrogates import DistributionalTransfer, NetworkRegression
-from rankwise.surrogates.dist import JointBLR, ProductGP, matern32
+from rankwise.surrogates.dist_models import JointBLR, ProductGP, matern32
 from rankwise.task import TaskSet
 
 ENCODER = Encoder({"theta": (-8.0, 8.0)})
