@@ -214,6 +214,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/guard"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--initial", type=int, default=5, help="evaluations given at the start")
+    parser.add_argument("--tasks", type=int, default=TASKS, help="new tasks of each family")
     parser.add_argument("--families", default="", help="only these, separated by commas")
     parser.add_argument("--methods", default="", help="only these, separated by commas")
     parser.add_argument("--knobs", default="", help="only these, separated by commas")
@@ -223,7 +224,7 @@ def main() -> None:
     names = chosen(options.families, FUNCTIONS)
     methods = chosen(options.methods, METHODS)
     knobs = chosen(options.knobs, KNOBS, float)
-    size = (TASKS, ROWS, TRIALS)
+    size = (options.tasks, ROWS, TRIALS)
     if options.quick:
         names, methods, knobs, size = names[:1], methods[:1], [1.0, -1.0], (2, 50, 12)
     (options.out / "models").mkdir(parents=True, exist_ok=True)

@@ -102,6 +102,7 @@ def test_the_process_predicts_as_the_normal_distribution_says():
 
 def test_the_regression_is_a_process_with_the_kernel_of_its_features():
     X, y, task, psi = small()
+    torch.manual_seed(0)
     model = JointBLR(2, psi, width=5)
     Z = torch.as_tensor(np.random.default_rng(1).random((4, 2)))
     with torch.no_grad():
