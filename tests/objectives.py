@@ -40,3 +40,11 @@ def which_process(configuration) -> float:
 def sleepy(configuration) -> float:
     time.sleep(configuration["x"])
     return 1.0
+
+
+def tower(configuration) -> float:
+    """Depth matters: each layer lowers the loss, if it is as wide as it should be."""
+    loss = 1.0 + 3.0 * (configuration["rate"] - 0.6) ** 2
+    for k, width in zip(range(1, configuration["depth"] + 1), (0.2, 0.9, 0.15), strict=False):
+        loss -= 0.3 * (1.0 - 4.0 * (configuration[f"width_{k}"] - width) ** 2)
+    return loss

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rankwise.boxes import bounding_box
     from rankwise.context import Context
     from rankwise.design import Design
+    from rankwise.growing import Growing
     from rankwise.loop import minimize
     from rankwise.optimizer import Optimizer, Trial
     from rankwise.result import Result
@@ -41,6 +42,7 @@ __all__ = [
     "Context",
     "Design",
     "Encoder",
+    "Growing",
     "Optimizer",
     "RankwiseSampler",
     "RankwiseSearchCV",
@@ -70,6 +72,7 @@ __getattr__ = lazy_names(
         "Context": "context.data",
         "Design": "design",
         "Encoder": "space",
+        "Growing": "growing",
         "Optimizer": "optimizer",
         "RankwiseSampler": "sampler",
         "RankwiseSearchCV": "search",

@@ -26,6 +26,7 @@ from rankwise.errors import (
     is_number,
 )
 from rankwise.evaluation import Evaluation, Objective
+from rankwise.growing import Growing
 from rankwise.optimizer import PENDING, Optimizer, Trial
 from rankwise.progress import make_display
 from rankwise.result import Result
@@ -66,6 +67,7 @@ def minimize(
     storage: str | optuna.storages.BaseStorage | None = None,
     name: str | None = None,
     progress: bool | None = None,
+    grow: str | Growing | None = None,
     **options: Any,
 ) -> Result:
     """Find the configuration with the smallest (or largest) value of an objective.
@@ -100,6 +102,9 @@ def minimize(
         name: of the study. If the storage has it, the run is resumed and goes on exactly as if
             it had not stopped.
         progress: show a live display; by default if the output is a terminal.
+        grow: the name of an integer that unlocks other hyperparameters, such as the number of
+            layers: it goes up level by level, and each level gets a share of `trials` (or of
+            `seconds`, of evaluation). A `rankwise.Growing` says more.
         **options: of the method; see `rankwise.methods.get(method).options`.
 
     Raises:
@@ -122,6 +127,8 @@ def minimize(
     past = as_task_set(tasks)
     own = methods.get(method).options
     learning: dict[str, Any] = {"progress": progress} if "progress" in own else {}
+    if grow is not None:
+        grow = Growing.of(grow).within(trials, seconds)
     # A wrong option, design or seed is found here, before a study is created.
     checked = Optimizer(
         encoder,
@@ -130,6 +137,7 @@ def minimize(
         tasks=past,
         seed=seed,
         context=context,
+        grow=grow,
         **learning,
         **options,
     )
@@ -138,6 +146,7 @@ def minimize(
     settle(log, "method", method, method)
     settle(log, "n_jobs", evaluator.n_jobs, evaluator.n_jobs)
     settle(log, "options", {key: repr(value) for key, value in options.items()})
+    settle(log, "grow", None if grow is None else Growing.of(grow).description)
     design = settle(log, "design", _plain_design(design))
     context = _settled_context(log, checked.context)
     if len(past):

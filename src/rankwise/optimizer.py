@@ -18,6 +18,7 @@ from rankwise import methods
 from rankwise.context.data import known_facts
 from rankwise.design import Design
 from rankwise.errors import OptionError, SpaceExhausted, check_name, is_number
+from rankwise.growing import Growing
 from rankwise.proposal import Seen
 from rankwise.space import Encoder
 from rankwise.strategy import Explanation, Strategy
@@ -68,6 +69,8 @@ class Optimizer:
         context: what is known about the data set of the study: `rankwise.Context.of(X, y)`, or
             numbers by name, such as `rankwise.context.meta_features` gives. Methods that compare
             data sets use it.
+        grow: let a number that unlocks other hyperparameters, such as the number of layers, go up
+            level by level: a `rankwise.Growing` that says its budget.
         **options: of the method.
 
     Example:
@@ -86,6 +89,7 @@ class Optimizer:
         tasks: TaskSet | Sequence[Task] = (),
         seed: int | None = None,
         context: Mapping[str, float] | None = None,
+        grow: str | Growing | None = None,
         **options: Any,
     ) -> None:
         self.context = known_facts(context)
@@ -93,6 +97,8 @@ class Optimizer:
         self.method = method
         seed = check_seed(seed)
         self._strategy = methods.make(method, self.encoder, tasks, **options)
+        if grow is not None:
+            self._strategy = Growing.of(grow).strategy(self._strategy)
         self._begin(seed, design)
 
     def restarted(
@@ -299,7 +305,7 @@ class Optimizer:
     @cached_property
     def _design_rows(self) -> Array:
         if isinstance(self._design, Design):
-            return self._design.make(self.encoder, self._rng(_DESIGN_STREAM))
+            return self._design.make(self._strategy.opening, self._rng(_DESIGN_STREAM))
         return self.encoder.encode(self._design or [])
 
     def _choose_design(self, design: Any) -> Design | list[dict[str, Any]] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -114,7 +114,7 @@ class Part:
             if fixed is not None:
                 mine = {**mine, name: fixed}
         space = self.space.restricted(mine)
-        return Part(space, replace(self.strategy, encoder=space.encoder))
+        return Part(space, self.strategy.within(space.encoder))
 
     def propose(
         self,

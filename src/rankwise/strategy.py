@@ -10,11 +10,12 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from typing_extensions import Self
 
 from rankwise.acquisition import Acquisition, ExpectedImprovement, LowerConfidenceBound
 from rankwise.cost import CostModel
@@ -71,6 +72,24 @@ class Strategy(ABC):
     def informed(self) -> bool:
         """Whether something is known before the first evaluation."""
         return False
+
+    @property
+    def opening(self) -> Encoder:
+        """Where the design is made."""
+        return self.encoder
+
+    def within(self, encoder: Encoder) -> Self:
+        """The same strategy, and those that it is made of, in a part of its space.
+
+        Args:
+            encoder: of the same columns (`Encoder.restricted`), so that what was learnt stays.
+        """
+        parts: dict[str, Any] = {
+            part.name: value.within(encoder)
+            for part in fields(self)
+            if isinstance(value := getattr(self, part.name), Strategy)
+        }
+        return replace(self, encoder=encoder, **parts)
 
     @abstractmethod
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
