@@ -151,6 +151,8 @@ class Network(nn.Module):
         self.output = nn.Linear(prod(last), n_classes)
         if initializer is not None:
             self._initialize(initializer)
+        # The order in memory in which convolutions are faster on a CPU, up to twice.
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, x: Tensor) -> Tensor:
         """Images (n, c, h, w) or rows (n, d) to logits (n, k)."""
