@@ -83,7 +83,7 @@ $(CORE): pyproject.toml constraints.txt
 
 $(DEV): $(CORE)
 	@echo "Installing the tools for development"
-	@$(PIP_INSTALL) -e ".[dev,bench,dask]"
+	@$(PIP_INSTALL) -e ".[dev,bench,dask,networks]"
 	@touch $@
 
 $(POSTGRES): $(DEV)
@@ -93,7 +93,7 @@ $(POSTGRES): $(DEV)
 
 $(DOCS): $(CORE)
 	@echo "Installing the tools for documentation"
-	@$(PIP_INSTALL) -e ".[docs]"
+	@$(PIP_INSTALL) -e ".[docs,networks]"
 	@touch $@
 
 clean:

@@ -67,6 +67,18 @@ class TableError(RankwiseError, ValueError):
     """A table of data cannot be read, or nothing can be learnt from it."""
 
 
+class GeometryError(RankwiseError, ValueError):
+    """A network cannot be built: a kernel is larger than what is left of the image, ..."""
+
+
+class TrainingDiverged(RankwiseError, ArithmeticError):
+    """The loss or the weights of a network became infinite or NaN."""
+
+
+class NetworkTooLarge(RankwiseError, MemoryError):
+    """A network and its batches do not fit into memory."""
+
+
 class RunWarning(UserWarning):
     """Something in a run went wrong or is not as it was, and the run goes on."""
 

@@ -1,0 +1,401 @@
+"""ConvNetClassifier: fully connected and convolutional networks as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from typing_extensions import Self
+
+from rankwise.errors import GeometryError, OptionError, check_count, check_name, is_number
+from rankwise.learners.images import (
+    Floats,
+    Metric,
+    Scale,
+    channels_first,
+    epoch_score,
+    kept_apart,
+    shape_of,
+)
+from rankwise.learners.layers import Dense, Layer, check_dropout
+from rankwise.types import Array, Counts
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from rankwise.learners.training import Progress, Rows
+
+OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "rmsprop": "RMSprop"}
+
+
+class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A network of fully connected and convolutional layers; needs `rankwise[networks]`.
+
+    Images are (n, h, w) or (n, h, w, c), or rows (n, d) with `input_shape`; rows without it go to
+    fully connected layers. A network that cannot be built, diverges or does not fit into memory
+    raises `GeometryError` (before training), `TrainingDiverged` or `NetworkTooLarge`:
+    `rankwise.minimize` records such a trial as failed and goes on.
+
+    Args:
+        layers: the hidden layers, `Dense` and `Conv`; no `Conv` after a `Dense`.
+        input_shape: (h, w) or (h, w, c) of images that come as rows.
+        dropout: rate for the layers that have none of their own.
+        batch_norm: batch normalisation for the layers that do not say.
+        learning_rate: of the optimizer.
+        momentum: of the optimizer, where it has one ("sgd", "rmsprop").
+        weight_decay: of the optimizer.
+        optimizer: "sgd", "adam", "adamw", "rmsprop", or a class of torch.optim.
+        batch_size: rows per step.
+        epochs: passes over the training rows, at most.
+        initializer: of the weights: "xavier", "kaiming", "normal", "orthogonal", a function that
+            fills a tensor, or None, torch's own.
+        validation: a share of the rows to keep apart, `(X, y)`, or None.
+        patience: end after so many epochs without a better validation score.
+        restore_best: end with the weights of the epoch with the best validation score.
+        metric: of the validation rows, larger is better: the name of a scorer of scikit-learn, or
+            `metric(y_true, y_predicted)`.
+        on_epoch: called as `on_epoch(epoch, score, self)` after each epoch, epochs counted from 1;
+            True ends training, an exception goes through `fit`.
+        on_batch: called as `on_batch(epoch, batch, loss, self)` after each step; the same.
+        standardize: shift and scale channels (images) or columns (rows) to mean 0, deviation 1.
+        module: a network of your own instead: an `nn.Module` (a copy is trained, from its weights)
+            or a function of (input_shape, n_classes) that makes one. It takes images
+            (n, c, h, w) or rows (n, d) and returns logits (n, k).
+        device: of torch; "auto" is a GPU if there is one.
+        threads: of torch; None = as they are.
+        random_state: seed of weights, order, dropout and of what is kept apart.
+
+    Attributes:
+        classes_: the labels (k,).
+        module_: the trained `nn.Module`.
+        net_: skorch's net around it.
+        n_parameters_: how many weights are trained.
+        input_shape_: (h, w, c) or (d,).
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[Layer] = (Dense(),),
+        *,
+        input_shape: Sequence[int] | None = None,
+        dropout: float = 0.0,
+        batch_norm: bool = False,
+        learning_rate: float = 0.05,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        optimizer: str | type = "sgd",
+        batch_size: int = 64,
+        epochs: int = 20,
+        initializer: str | Callable[[Tensor], object] | None = None,
+        validation: float | tuple[Any, Any] | None = None,
+        patience: int | None = None,
+        restore_best: bool = True,
+        metric: str | Metric = "accuracy",
+        on_epoch: Callable[[int, float | None, ConvNetClassifier], Any] | None = None,
+        on_batch: Callable[[int, int, float, ConvNetClassifier], Any] | None = None,
+        standardize: bool = True,
+        module: nn.Module | Callable[..., nn.Module] | None = None,
+        device: str = "cpu",
+        threads: int | None = 1,
+        random_state: Any = None,
+    ) -> None:
+        self.layers = layers
+        self.input_shape = input_shape
+        self.dropout = dropout
+        self.batch_norm = batch_norm
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.optimizer = optimizer
+        self.batch_size = batch_size
+        self.epochs = epochs
+        self.initializer = initializer
+        self.validation = validation
+        self.patience = patience
+        self.restore_best = restore_best
+        self.metric = metric
+        self.on_epoch = on_epoch
+        self.on_batch = on_batch
+        self.standardize = standardize
+        self.module = module
+        self.device = device
+        self.threads = threads
+        self.random_state = random_state
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, Any], **others: Any) -> Self:
+        """The classifier of a configuration of `convnet_space`; others are parameters, too."""
+        from rankwise.learners.network_space import network_of
+
+        return cls(**{**network_of(configuration), **others})
+
+    # ------------------------------------------------------------------ training
+
+    def fit(self, X: Any, y: Any, *, initial: ConvNetClassifier | None = None) -> Self:
+        """Train a new network.
+
+        Args:
+            X: images (n, h, w) or (n, h, w, c), or rows (n, d).
+            y: labels (n,).
+            initial: a trained network of fewer or smaller layers whose function to start from.
+
+        Raises:
+            GeometryError: the layers do not fit the images; nothing was trained.
+            TrainingDiverged: the loss became infinite or NaN.
+            NetworkTooLarge: there is not enough memory.
+        """
+        self._begin(X, y, None)
+        return self._train(X, y, self.epochs)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, epochs: int = 1) -> Self:
+        """Train for some more epochs, exactly as if the last training had not ended.
+
+        The optimizer, the randomness and the history go on where they were; of the same rows the
+        same ones are kept apart for validation. The first call starts a new network.
+
+        Args:
+            X: as for `fit`.
+            y: labels (n,).
+            classes: all labels, if the first rows do not have all of them.
+            epochs: how many.
+        """
+        if not hasattr(self, "net_"):
+            self._begin(X, y, classes)
+        return self._train(X, y, check_count("epochs", epochs))
+
+    def _begin(self, X: Any, y: Any, classes: Any) -> None:
+        """A new network, not trained."""
+        training = import_training()
+        self._check()
+        X, y = validate_data(self, X, y, **_NUMBERS)
+        check_classification_targets(y)
+        self._row_shape = X.shape[1:]
+        self.input_shape_ = shape_of(X, self.input_shape)
+        self.classes_ = np.unique(y if classes is None else classes)
+        self._seed = _seed(self.random_state)
+        rows = channels_first(X, self.input_shape_)
+        self._scale = Scale.of(rows[self._split(self._indices(y))[0]])
+        self._progress = training.Progress()
+        self._last: dict[str, Tensor] | None = None
+        with training.reproducible(self.device, self.threads, self._seed) as randomness:
+            self.net_ = training.make_net(
+                self._new_module(),
+                *self._optimizer(),
+                learning_rate=self.learning_rate,
+                batch_size=self.batch_size,
+                device=training.device_of(self.device),
+            )
+            self._random = randomness.state()
+        self.module_ = self.net_.module_
+        self.n_parameters_ = sum(p.numel() for p in self.module_.parameters() if p.requires_grad)
+
+    def _train(self, X: Any, y: Any, epochs: int) -> Self:
+        training = import_training()
+        X, y = validate_data(self, X, y, reset=False, **_NUMBERS)
+        train, validation = self._rows(X, self._indices(y))
+        watcher = training.Watcher(
+            self._progress,
+            None if validation is None else self._score(validation),
+            self.patience,
+            self._told,
+            self._stepped if self.on_batch is not None else None,
+        )
+        if self._last is not None:
+            self.module_.load_state_dict(self._last)
+        with training.reproducible(self.device, self.threads, self._random) as randomness:
+            self.net_.run(train, validation, epochs, watcher)
+            self._random = randomness.state()
+        self._last = self._finish() if self.restore_best else None
+        return self
+
+    def _finish(self) -> dict[str, Tensor] | None:
+        """Go back to the best epoch; what to go on from if training is continued."""
+        progress = self._progress
+        if progress.best_state is None or progress.best_epoch == progress.epochs:
+            return None
+        last: dict[str, Tensor] = import_training().copied(self.module_)
+        self.module_.load_state_dict(progress.best_state)
+        return last
+
+    def _told(self, epoch: int, score: float | None) -> Any:
+        return None if self.on_epoch is None else self.on_epoch(epoch, score, self)
+
+    def _stepped(self, epoch: int, batch: int, loss: float) -> Any:
+        return None if self.on_batch is None else self.on_batch(epoch, batch, loss, self)
+
+    # ------------------------------------------------------------------ what came of it
+
+    @property
+    def history_(self) -> list[dict[str, Any]]:
+        """Per epoch a dict of epoch, train_loss, validation_loss, validation_score, seconds."""
+        return self._known.history
+
+    @property
+    def epochs_(self) -> int:
+        """How many epochs were trained."""
+        return self._known.epochs
+
+    @property
+    def best_epoch_(self) -> int:
+        """The epoch with the best validation score; the last one without validation."""
+        return self._known.best_epoch
+
+    @property
+    def best_score_(self) -> float | None:
+        """The validation score of the best epoch, or None."""
+        return self._known.best_score
+
+    @property
+    def _known(self) -> Progress:
+        if "_progress" not in vars(self):
+            raise AttributeError("the network has not been trained; call fit first")
+        progress: Progress = self._progress
+        return progress
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probabilities (n, k) of the classes, in the order of `classes_`."""
+        check_is_fitted(self, "net_")
+        training = import_training()
+        X = validate_data(self, X, reset=False, **_NUMBERS)
+        with training.threads(self.threads):
+            logits = self.net_.forward(training.Rows(self._tensor(X)))
+            probabilities: Array = logits.double().softmax(1).numpy()
+        return probabilities
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The most likely labels (n,)."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
+
+    # ------------------------------------------------------------------ parts
+
+    def _check(self) -> None:
+        """Find wrong options before anything is trained."""
+        check_dropout(self.dropout)
+        check_count("batch_size", self.batch_size)
+        check_count("epochs", self.epochs)
+        if self.threads is not None:
+            check_count("threads", self.threads)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+            if self.validation is None:
+                raise OptionError("patience needs validation: a share of the rows, or (X, y)")
+        for name in ("learning_rate", "momentum", "weight_decay"):
+            value = getattr(self, name)
+            if not is_number(value) or value < 0:
+                raise OptionError(f"{name} must be a number of at least 0, not {value!r}")
+        normal = self.batch_norm or any(layer.batch_norm for layer in self.layers)
+        if self.batch_size == 1 and normal:
+            raise OptionError("batch normalisation needs a batch_size of at least 2")
+
+    def _new_module(self) -> nn.Module:
+        from torch import nn
+
+        from rankwise.learners.modules import Network
+
+        if isinstance(self.module, nn.Module):
+            return copy.deepcopy(self.module)
+        if self.module is not None:
+            return self.module(self.input_shape_, len(self.classes_))
+        return Network(
+            self.layers,
+            self.input_shape_,
+            len(self.classes_),
+            dropout=self.dropout,
+            batch_norm=self.batch_norm,
+            initializer=self.initializer,
+        )
+
+    def _optimizer(self) -> tuple[type, dict[str, float]]:
+        """A class of torch.optim and what it is told."""
+        from torch import optim
+
+        kind: Any = self.optimizer
+        if isinstance(kind, str):
+            kind = getattr(optim, OPTIMIZERS[check_name("optimizer", kind, OPTIMIZERS)])
+        takes = inspect.signature(kind).parameters
+        settings = {"momentum": self.momentum, "weight_decay": self.weight_decay}
+        return kind, {name: value for name, value in settings.items() if name in takes}
+
+    def _indices(self, y: npt.NDArray[Any]) -> Counts:
+        """Labels (n,) as indices of classes."""
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise OptionError(f"label {unknown[0]!r} is none of the classes {list(self.classes_)}")
+        return np.searchsorted(self.classes_, y)
+
+    def _split(self, y: Counts) -> tuple[Counts, Counts]:
+        """Row numbers for training and, where a share is asked for, for validation."""
+        everything = np.arange(len(y))
+        if not is_number(self.validation):
+            return everything, everything[:0]
+        kept = kept_apart(y, float(self.validation), self._seed)  # type: ignore[arg-type]
+        return np.setdiff1d(everything, kept), kept
+
+    def _rows(self, X: Floats, y: Counts) -> tuple[Rows, Rows | None]:
+        """Training rows and validation rows."""
+        import torch
+
+        training = import_training()
+        tensor, labels = self._tensor(X), torch.as_tensor(y)
+        if self.validation is None:
+            return training.Rows(tensor, labels), None
+        if is_number(self.validation):
+            rest, kept = map(torch.as_tensor, self._split(y))
+            return training.Rows(tensor[rest], labels[rest]), training.Rows(
+                tensor[kept], labels[kept]
+            )
+        given_X, given_y = validate_data(self, *self.validation, reset=False, **_NUMBERS)  # type: ignore[misc]
+        given = training.Rows(self._tensor(given_X), torch.as_tensor(self._indices(given_y)))
+        return training.Rows(tensor, labels), given
+
+    def _tensor(self, X: Floats) -> Tensor:
+        """X as images (n, c, h, w) or rows (n, d), of unit scale if asked for."""
+        import torch
+
+        if X.shape[1:] != self._row_shape:
+            raise GeometryError(
+                f"the network was made for rows of shape {self._row_shape}, not {X.shape[1:]}"
+            )
+        X = channels_first(X, self.input_shape_)
+        return torch.from_numpy(self._scale(X) if self.standardize else X)
+
+    def _score(self, validation: Rows) -> Callable[[Array], float]:
+        return epoch_score(self.metric, self.classes_, validation.y.numpy())
+
+
+_NUMBERS: dict[str, Any] = {"dtype": np.float32, "allow_nd": True}
+
+
+def import_training() -> Any:
+    """The part that needs skorch.
+
+    Raises:
+        OptionError: it is not installed.
+    """
+    try:
+        from rankwise.learners import training
+    except ImportError as error:
+        raise OptionError(
+            "networks are trained by skorch, which is not installed: "
+            'pip install "rankwise[networks]"'
+        ) from error
+    return training
+
+
+def _seed(random_state: Any) -> int:
+    """A seed from what scikit-learn calls a random state; None leaves numpy's own as it is."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if is_number(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,0 +1,130 @@
+"""Images and rows as networks take them: in torch's order, of unit scale, some kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
+
+from rankwise.errors import GeometryError, OptionError
+from rankwise.learners.layers import Shape, image_shape
+from rankwise.types import Array, Counts
+
+Floats = npt.NDArray[np.float32]
+Metric = Callable[[Any, Any], float]
+
+
+def shape_of(X: Floats, input_shape: Sequence[int] | None) -> Shape:
+    """The shape of one row of X: (h, w, c) or (d,).
+
+    Args:
+        X: (n, h, w), (n, h, w, c), or (n, d).
+        input_shape: what the d columns are, if they are an image.
+
+    Raises:
+        GeometryError: X has another shape than `input_shape` says.
+    """
+    given = X.shape[1:]
+    if not 1 <= len(given) <= 3:
+        raise OptionError(f"X must be (n, d), (n, h, w) or (n, h, w, c), not {X.shape}")
+    if input_shape is None:
+        return image_shape(given)
+    shape = image_shape(input_shape)
+    same = image_shape(given) == shape if len(given) > 1 else given[0] == prod(shape)
+    if not same:
+        raise GeometryError(f"rows of shape {given} are no input of shape {tuple(input_shape)}")
+    return shape
+
+
+def channels_first(X: Floats, shape: Shape) -> Floats:
+    """X as rows (n, d), or as images (n, c, h, w) if the shape is (h, w, c)."""
+    X = X.reshape(len(X), *shape)
+    return X if len(shape) == 1 else np.ascontiguousarray(X.transpose(0, 3, 1, 2))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and standard deviation of each channel (images) or column (rows)."""
+
+    mean: Floats
+    deviation: Floats
+
+    @classmethod
+    def of(cls, X: Floats) -> Scale:
+        """Of images (n, c, h, w) or rows (n, d)."""
+        axes = (0, 2, 3) if X.ndim == 4 else (0,)
+        mean = X.mean(axis=axes, dtype=np.float64, keepdims=True)
+        deviation = X.std(axis=axes, dtype=np.float64, keepdims=True)
+        deviation[~(deviation > 1e-12 * np.abs(mean))] = 1.0  # nothing varies there
+        return cls(mean.astype(np.float32), deviation.astype(np.float32))
+
+    def __call__(self, X: Floats) -> Floats:
+        scaled: Floats = (X - self.mean) / self.deviation
+        return scaled
+
+
+def kept_apart(y: Counts, ratio: float, seed: int) -> Counts:
+    """Row numbers for validation: about `ratio` of every class, and never all of one.
+
+    Args:
+        y: indices of classes (n,).
+        ratio: share of the rows, between 0 and 1.
+        seed: of the choice.
+    """
+    if not 0 < ratio < 1:
+        raise OptionError(f"a validation ratio lies between 0 and 1, not at {ratio!r}")
+    rng = np.random.default_rng(seed)
+    chosen: list[Counts] = []
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        # Rounded at random, so that many small classes give their share together.
+        count = int(np.floor(ratio * len(rows) + rng.random()))
+        chosen.append(rows[: min(count, len(rows) - 1)])
+    kept = np.sort(np.concatenate(chosen))
+    if not len(kept):
+        counts = np.bincount(y)
+        if counts.max() < 2:
+            raise OptionError(f"of {len(y)} rows none can be kept apart for validation")
+        kept = np.flatnonzero(y == counts.argmax())[:1]
+    return kept
+
+
+def epoch_score(
+    metric: str | Metric, classes: npt.NDArray[Any], y: Counts
+) -> Callable[[Array], float]:
+    """A function from probabilities (n, k) to a score of which larger is better.
+
+    Args:
+        metric: the name of a scorer of scikit-learn, or `metric(y_true, y_predicted)`.
+        classes: the k labels.
+        y: indices of the true classes (n,).
+    """
+    truth = classes[y]
+    if callable(metric):
+        own: Metric = metric
+        return lambda probabilities: own(truth, classes[probabilities.argmax(axis=1)])
+    try:
+        scorer = get_scorer(metric)
+    except ValueError as error:
+        raise OptionError(f"unknown metric {metric!r}; see sklearn.metrics.get_scorer") from error
+    return lambda probabilities: float(scorer(_Predicted(probabilities, classes), truth, truth))
+
+
+class _Predicted(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What a scorer takes for a classifier: probabilities that are known already."""
+
+    def __init__(self, probabilities: Array, classes: npt.NDArray[Any]) -> None:
+        self.probabilities = probabilities
+        self.classes_ = classes
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        return np.asarray(self.classes_[self.probabilities.argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> Array:
+        return self.probabilities

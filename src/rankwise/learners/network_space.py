@@ -1,0 +1,201 @@
+"""The space of small convolutional networks, and its configurations as networks.
+
+The ranges are those of "Configuration of Deep Neural Networks Using Model-Based Optimization".
+There, kernels and strides of all layers are independent of each other, and most networks with
+several convolutions cannot be built: a kernel is larger than what earlier strides have left of
+the image.
+
+The remedy is a parametrisation. Convolutions and pooling are padded ("same"), so that kernels of
+any size fit and only strides make an image smaller: after strides s, t, ... a size of n is
+ceil(n / (s t ...)). One hyperparameter per layer, `shrink`, is the product of its two strides
+(1, 2, 3, 4, 6 or 9) and `shrink_by` says whether the filter or pooling has the larger one;
+together they are all nine pairs of strides. A few clauses forbid that the shrinks of the layers
+together exceed the image, so that no stride is in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from math import prod
+from typing import Any
+
+from ConfigSpace import ConfigurationSpace
+
+from rankwise.errors import check_count
+from rankwise.learners.layers import SAME, Conv, Dense, Layer, Shape, image_shape
+from rankwise.shorthand import make_space
+from rankwise.types import Configuration
+
+CONV, DENSE = "conv", "dense"
+FILTER, POOLING = "filter", "pooling"
+SHRINKS = (1, 2, 3, 4, 6, 9)
+"""Products of two strides of 1 to 3."""
+_SPLITS = {1: (1, 1), 2: (2, 1), 3: (3, 1), 4: (2, 2), 6: (3, 2), 9: (3, 3)}
+_UNEVEN = [shrink for shrink, (one, other) in _SPLITS.items() if one != other]
+
+BATCH_SIZES = (32, 64, 128, 256, 512, 1024)
+THESIS_ACTIVATIONS = ("tanh", "relu", "sigmoid")
+
+
+def convnet_space(
+    input_shape: Sequence[int],
+    max_layers: int = 3,
+    *,
+    buildable: bool = True,
+    epochs: tuple[int, int] | None = None,
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    activations: Sequence[str] = THESIS_ACTIVATIONS,
+    pools: Sequence[str] = ("max",),
+) -> ConfigurationSpace:
+    """The space of networks with one to `max_layers` hidden layers.
+
+    `layers` says how many there are, and unlocks what belongs to them: `kind_2` exists from two
+    layers on and if layer 1 is a convolution (after a fully connected layer there are only fully
+    connected ones), `filters_2` if `kind_2` is "conv", and so on.
+
+    Every configuration can be built. What this gives up of the thesis's space: convolutions and
+    pooling without padding, strides that differ between height and width, and strides that
+    together exceed the image. Kernels, filters and the strides themselves have their full ranges
+    in every layer.
+
+    Args:
+        input_shape: (h, w) or (h, w, c) of the images; (d,) gives fully connected layers only.
+        max_layers: hidden layers, at most.
+        buildable: False gives the thesis's own space, where kernels and strides are independent
+            (`stride_k` down and `stride_across_k` across, the same for pooling) and nothing is
+            padded.
+        epochs: range of a hyperparameter `epochs`; the thesis has (10, 50) without early stopping.
+        batch_sizes: to choose from, ordered.
+        activations: to choose from.
+        pools: kinds of pooling to choose from: "max", "average", "sum".
+    """
+    shape = image_shape(input_shape)
+    check_count("max_layers", max_layers)
+    parameters: dict[str, Any] = {
+        "layers": (1, max_layers) if max_layers > 1 else 1,
+        "learning_rate": (0.05, 0.3),
+        "momentum": (0.7, 0.99),
+        "dropout": [False, True],
+        "dropout_rate": (0.2, 0.8),
+        "batch_norm": [False, True],
+        "batch_size": _ordered(batch_sizes),
+    }
+    when: dict[str, Any] = {"dropout_rate": {"dropout": True}}
+    if epochs is not None:
+        parameters["epochs"] = epochs
+    images = len(shape) == 3
+    for number in range(1, max_layers + 1):
+        own, conditions = _dense_part(number, images, activations)
+        if images:
+            further, more = _conv_part(number, buildable, pools)
+            own, conditions = {**own, **further}, {**conditions, **more}
+        parameters |= own
+        when |= conditions
+    forbid = list(_excessive(shape, max_layers)) if images and buildable else []
+    defaults = {"batch_size": batch_sizes[len(batch_sizes) // 2]} if len(batch_sizes) > 1 else {}
+    defaults |= {f"shrink_{k}": 1 for k in range(1, max_layers + 1) if images and buildable}
+    return make_space(parameters, when=when, forbid=forbid, defaults=defaults, name="convnet")
+
+
+def network_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration of `convnet_space` as parameters of `ConvNetClassifier`."""
+    layers = tuple(_layer(configuration, k) for k in range(1, configuration["layers"] + 1))
+    params = {
+        "layers": layers,
+        "learning_rate": configuration["learning_rate"],
+        "momentum": configuration["momentum"],
+        "dropout": configuration.get("dropout_rate", 0.0),
+        "batch_norm": bool(configuration["batch_norm"]),
+        "batch_size": configuration["batch_size"],
+    }
+    if "epochs" in configuration:
+        params["epochs"] = configuration["epochs"]
+    return params
+
+
+def _dense_part(number: int, images: bool, activations: Sequence[str]) -> tuple[Any, Any]:
+    """What every layer has, and a fully connected one: hyperparameters and conditions."""
+    there = {"layers": (">", number - 1)} if number > 1 else {}
+    parameters: dict[str, Any] = {
+        f"activation_{number}": list(activations),
+        f"units_{number}": (50, 250),
+    }
+    when: dict[str, Any] = {name: there for name in parameters if there}
+    if images:
+        # A layer is fully connected if it says so or if an earlier one is.
+        when[f"units_{number}"] = [{**there, f"kind_{k}": DENSE} for k in range(1, number + 1)]
+    return parameters, when
+
+
+def _conv_part(number: int, buildable: bool, pools: Sequence[str]) -> tuple[Any, Any]:
+    """What a layer of images has besides: hyperparameters and conditions."""
+    k = number
+    own: dict[str, Any] = {f"filters_{k}": (20, 60), f"kernel_{k}": (1, 5)}
+    own[f"pool_kernel_{k}"] = (1, 5)
+    if len(pools) > 1:
+        own[f"pool_{k}"] = list(pools)
+    elif tuple(pools) != ("max",):
+        own[f"pool_{k}"] = pools[0]
+    if buildable:
+        own[f"shrink_{k}"] = (list(SHRINKS), "ordered")
+    else:
+        for name in ("stride", "stride_across", "pool_stride", "pool_stride_across"):
+            own[f"{name}_{k}"] = (1, 3)
+    when: dict[str, Any] = {name: {f"kind_{k}": CONV} for name in own}
+    own[f"kind_{k}"] = [CONV, DENSE]
+    if k > 1:
+        when[f"kind_{k}"] = {"layers": (">", k - 1), f"kind_{k - 1}": CONV}
+    if buildable:
+        own[f"shrink_by_{k}"] = [FILTER, POOLING]
+        when[f"shrink_by_{k}"] = {f"shrink_{k}": _UNEVEN}
+    return own, when
+
+
+def _excessive(shape: Shape, max_layers: int) -> Iterator[dict[str, Any]]:
+    """Combinations of shrinks whose product exceeds the image, each as small as possible."""
+    room = min(shape[:2])
+    for count in range(1, max_layers + 1):
+        for values in product(SHRINKS[1:], repeat=count):
+            smaller = (prod(values) // v * SHRINKS[SHRINKS.index(v) - 1] for v in values)
+            if prod(values) <= room or max(smaller) > room:
+                continue
+            for chosen in combinations(range(1, max_layers + 1), count):
+                yield {
+                    f"shrink_{k}": [s for s in SHRINKS if s >= v]
+                    for k, v in zip(chosen, values, strict=True)
+                }
+
+
+def _layer(configuration: Mapping[str, Any], k: int) -> Layer:
+    activation = configuration[f"activation_{k}"]
+    if f"units_{k}" in configuration:
+        return Dense(configuration[f"units_{k}"], activation)
+    return Conv(
+        configuration[f"filters_{k}"],
+        configuration[f"kernel_{k}"],
+        activation=activation,
+        pool=configuration.get(f"pool_{k}", "max"),
+        pool_kernel=configuration[f"pool_kernel_{k}"],
+        **_strides(configuration, k),
+    )
+
+
+def _strides(configuration: Mapping[str, Any], k: int) -> Configuration:
+    """Strides and padding of a convolution."""
+    if f"shrink_{k}" not in configuration:
+        stride = configuration[f"stride_{k}"], configuration[f"stride_across_{k}"]
+        pool_stride = configuration[f"pool_stride_{k}"], configuration[f"pool_stride_across_{k}"]
+        return {"stride": stride, "pool_stride": pool_stride}
+    larger, smaller = _SPLITS[configuration[f"shrink_{k}"]]
+    by_pooling = configuration.get(f"shrink_by_{k}") == POOLING
+    return {
+        "stride": smaller if by_pooling else larger,
+        "pool_stride": larger if by_pooling else smaller,
+        "padding": SAME,
+        "pool_padding": SAME,
+    }
+
+
+def _ordered(values: Sequence[int]) -> Any:
+    return (list(values), "ordered") if len(values) > 1 else values[0]
