@@ -25,6 +25,7 @@ from ConfigSpace import ConfigurationSpace
 from rankwise.errors import check_count
 from rankwise.learners.layers import SAME, Conv, Dense, Layer, Shape, image_shape
 from rankwise.shorthand import make_space
+from rankwise.space import Encoder
 from rankwise.types import Configuration
 
 CONV, DENSE = "conv", "dense"
@@ -199,3 +200,31 @@ def _strides(configuration: Mapping[str, Any], k: int) -> Configuration:
 
 def _ordered(values: Sequence[int]) -> Any:
     return (list(values), "ordered") if len(values) > 1 else values[0]
+
+
+def all_convolutional(space: ConfigurationSpace | Encoder, layers: int) -> Configuration:
+    """A network of so many convolutions that can be built, as a configuration of `convnet_space`.
+
+    Given to a growing search (`Growing(given=...)`) or a design, it makes sure that networks of
+    several convolutions are tried, which are rare among random configurations of the thesis's
+    space. It is a cheap one: as few filters as there may be, kernels of at most 3, strides of 1,
+    rectified linear units and batch normalisation where the space has them; the rest are defaults.
+    """
+    encoder = space if isinstance(space, Encoder) else Encoder(space)
+    legal: dict[str, Any] = {"layers": (layers, layers)}
+    for name in encoder.names:
+        if name.startswith("kind_"):
+            legal[name] = [CONV]
+        elif "stride" in name:
+            legal[name] = (1, 1)
+        elif "kernel" in name:
+            legal[name] = (1, 3)
+        elif name.startswith("shrink_") and "by" not in name:
+            legal[name] = [1]
+        elif name.startswith("filters_"):
+            lowest = encoder.space[name].lower
+            legal[name] = (lowest, lowest)
+        elif name.startswith("activation_") and "relu" in encoder.space[name].choices:
+            legal[name] = ["relu"]
+    legal["batch_norm"] = [True]
+    return dict(encoder.restricted(legal).default)
