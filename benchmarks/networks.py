@@ -501,7 +501,7 @@ def draw(
 
 
 def draw_layers(found: Runs, o: argparse.Namespace, plt: Any) -> None:
-    """Number and kind of the layers of each trial over time: one run per algorithm (figure 5.3)."""
+    """Number and kind of the layers of each trial, one run per algorithm (figure 5.3)."""
     shown = ("mbo-es", "mboinl-es", "mbo-es+", "mboinl-es+")
     figure, axes = plt.subplots(len(shown), 3, figsize=(12, 6.4), sharex=True, sharey=True)
     markers = {0: "s", 1: "o", 2: "^", 3: "D"}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         proposal,
         surrogates,
     )
+    from rankwise.asking import suggest
     from rankwise.boxes import bounding_box
     from rankwise.context import Context
     from rankwise.design import Design
@@ -63,6 +64,7 @@ __all__ = [
     "methods",
     "minimize",
     "proposal",
+    "suggest",
     "surrogates",
 ]
 
@@ -93,6 +95,7 @@ __getattr__ = lazy_names(
         "methods": "methods",
         "minimize": "loop",
         "proposal": "proposal",
+        "suggest": "asking",
         "surrogates": "surrogates",
     },
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwise.asking import ask_for, ask_one_by_one
 from rankwise.errors import check_name
 from rankwise.parameters import Number, Parameter
 from rankwise.proposal import Seen, random_unseen
@@ -45,7 +47,7 @@ class OptunaStrategy(Strategy):
         with quiet_optuna():
             for _ in range(_TRIES):
                 study = self._study(history, pending, int(rng.integers(2**31)))
-                codes = self._suggest(study.ask())
+                codes = ask_one_by_one(self.encoder, partial(_ask, study.ask()))
                 row = self.encoder.encode_codes(codes)
                 if self.encoder.allowed(codes)[0] and seen.new(row)[0]:
                     proposed: Array = row[0]
@@ -88,28 +90,11 @@ class OptunaStrategy(Strategy):
             value=loss,
         )
 
-    def _suggest(self, trial: Any) -> Array:
-        """Codes (1, p), one hyperparameter after the other, those that are inactive left out."""
-        codes = self.encoder.from_unit_raw(np.full((1, len(self.encoder.names)), 0.5))
-        for j, parameter in enumerate(self.encoder.parameters):  # parents come first
-            if not np.isnan(self.encoder.deactivate(codes)[0, j]):
-                codes[0, j] = _ask(trial, parameter)
-        return self.encoder.deactivate(codes)
-
 
 def _ask(trial: Any, parameter: Parameter) -> float:
-    distribution: Any = _distribution(parameter)
-    if not isinstance(parameter, Number):
-        return float(trial.suggest_categorical(parameter.name, distribution.choices))
-    suggest = trial.suggest_int if parameter.integer else trial.suggest_float
-    value = suggest(
-        parameter.name,
-        distribution.low,
-        distribution.high,
-        log=distribution.log,
-        step=distribution.step,
-    )
-    return float(parameter.code(value))
+    """The code that a trial suggests."""
+    answer = ask_for(trial, parameter.name, _distribution(parameter))
+    return float(parameter.code(answer) if isinstance(parameter, Number) else answer)
 
 
 def _number(parameter: Parameter, code: float) -> float | int:

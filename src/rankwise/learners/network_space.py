@@ -24,6 +24,7 @@ from ConfigSpace import ConfigurationSpace
 
 from rankwise.errors import check_count
 from rankwise.learners.layers import SAME, Conv, Dense, Layer, Shape, image_shape
+from rankwise.parameters import Choice, Number
 from rankwise.shorthand import make_space
 from rankwise.space import Encoder
 from rankwise.types import Configuration
@@ -211,8 +212,8 @@ def all_convolutional(space: ConfigurationSpace | Encoder, layers: int) -> Confi
     rectified linear units and batch normalisation where the space has them; the rest are defaults.
     """
     encoder = space if isinstance(space, Encoder) else Encoder(space)
-    legal: dict[str, Any] = {"layers": (layers, layers)}
-    for name in encoder.names:
+    legal: dict[str, Any] = {"layers": (layers, layers), "batch_norm": [True]}
+    for name, parameter in zip(encoder.names, encoder.parameters, strict=True):
         if name.startswith("kind_"):
             legal[name] = [CONV]
         elif "stride" in name:
@@ -221,10 +222,9 @@ def all_convolutional(space: ConfigurationSpace | Encoder, layers: int) -> Confi
             legal[name] = (1, 3)
         elif name.startswith("shrink_") and "by" not in name:
             legal[name] = [1]
-        elif name.startswith("filters_"):
-            lowest = encoder.space[name].lower
-            legal[name] = (lowest, lowest)
-        elif name.startswith("activation_") and "relu" in encoder.space[name].choices:
-            legal[name] = ["relu"]
-    legal["batch_norm"] = [True]
+        elif name.startswith("filters_") and isinstance(parameter, Number):
+            legal[name] = (parameter.lower, parameter.lower)
+        elif name.startswith("activation_") and isinstance(parameter, Choice):
+            names = [parameter.value(code) for code in parameter.legal]
+            legal[name] = ["relu"] if "relu" in names else names
     return dict(encoder.restricted(legal).default)
