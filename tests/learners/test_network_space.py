@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 import rankwise
-from rankwise.learners import Conv, ConvNetClassifier, Dense, convnet_space, layer_sizes, network_of
+from rankwise.learners import (
+    Conv,
+    ConvNetClassifier,
+    Dense,
+    convnet_space,
+    layer_sizes,
+    network_of,
+)
 from rankwise.learners.layers import pair
 from rankwise.learners.modules import Network
 from rankwise.space import Encoder

@@ -16,7 +16,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from typing_extensions import Self
 
-from rankwise.errors import GeometryError, OptionError, check_count, check_name, is_number
+from rankwise.errors import (
+    GeometryError,
+    OptionError,
+    TrainingDiverged,
+    check_count,
+    check_name,
+    is_number,
+)
 from rankwise.learners.images import (
     Floats,
     Metric,
@@ -262,13 +269,19 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return progress
 
     def predict_proba(self, X: Any) -> Array:
-        """The probabilities (n, k) of the classes, in the order of `classes_`."""
+        """The probabilities (n, k) of the classes, in the order of `classes_`.
+
+        Raises:
+            TrainingDiverged: the network's outputs are not finite.
+        """
         check_is_fitted(self, "net_")
         training = import_training()
         X = validate_data(self, X, reset=False, **_NUMBERS)
         with training.threads(self.threads):
             logits = self.net_.forward(training.Rows(self._tensor(X)))
             probabilities: Array = logits.double().softmax(1).numpy()
+        if not np.isfinite(probabilities).all():
+            raise TrainingDiverged("the outputs of the network are not finite")
         return probabilities
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
