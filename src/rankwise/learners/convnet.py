@@ -39,6 +39,7 @@ from rankwise.types import Array, Counts
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from rankwise.learners.morphism import Morphism
     from rankwise.learners.training import Progress, Rows
 
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "rmsprop": "RMSprop"}
@@ -87,6 +88,7 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         net_: skorch's net around it.
         n_parameters_: how many weights are trained.
         input_shape_: (h, w, c) or (d,).
+        morphism_: how far the function of `initial` is preserved; None if there was none.
     """
 
     def __init__(
@@ -153,14 +155,15 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: images (n, h, w) or (n, h, w, c), or rows (n, d).
             y: labels (n,).
-            initial: a trained network of fewer or smaller layers whose function to start from.
+            initial: a trained network, of fewer or smaller layers, whose function to start from
+                as far as possible; `morphism_` says how far. See `rankwise.learners.morphism`.
 
         Raises:
             GeometryError: the layers do not fit the images; nothing was trained.
             TrainingDiverged: the loss became infinite or NaN.
             NetworkTooLarge: there is not enough memory.
         """
-        self._begin(X, y, None)
+        self._begin(X, y, None, initial)
         return self._train(X, y, self.epochs)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, *, epochs: int = 1) -> Self:
@@ -176,10 +179,10 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             epochs: how many.
         """
         if not hasattr(self, "net_"):
-            self._begin(X, y, classes)
+            self._begin(X, y, classes, None)
         return self._train(X, y, check_count("epochs", epochs))
 
-    def _begin(self, X: Any, y: Any, classes: Any) -> None:
+    def _begin(self, X: Any, y: Any, classes: Any, initial: ConvNetClassifier | None) -> None:
         """A new network, not trained."""
         training = import_training()
         self._check()
@@ -194,8 +197,10 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._progress = training.Progress()
         self._last: dict[str, Tensor] | None = None
         with training.reproducible(self.device, self.threads, self._seed) as randomness:
+            module = self._new_module()
+            self.morphism_ = None if initial is None else self._morph(initial, module)
             self.net_ = training.make_net(
-                self._new_module(),
+                module,
                 *self._optimizer(),
                 learning_rate=self.learning_rate,
                 batch_size=self.batch_size,
@@ -327,6 +332,28 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             batch_norm=self.batch_norm,
             initializer=self.initializer,
         )
+
+    def _morph(self, initial: ConvNetClassifier, module: nn.Module) -> Morphism:
+        """Start from the function of another network."""
+        from rankwise.learners.modules import Network
+        from rankwise.learners.morphism import Morphism, morph
+
+        check_is_fitted(initial, "net_")
+        if not (isinstance(initial.module_, Network) and isinstance(module, Network)):
+            raise OptionError("initial is for networks of layers, not for modules of your own")
+        if initial.input_shape_ != self.input_shape_:
+            raise OptionError(
+                f"initial is for inputs of shape {initial.input_shape_}, not {self.input_shape_}"
+            )
+        found = morph(initial.module_, module)
+        notes = [*found.notes]
+        if list(initial.classes_) != list(self.classes_):
+            notes.append("the classes are others")
+        if initial.standardize and self.standardize:
+            self._scale = initial._scale
+        elif initial.standardize != self.standardize:
+            notes.append("standardize differs")
+        return Morphism(tuple(notes))
 
     def _optimizer(self) -> tuple[type, dict[str, float]]:
         """A class of torch.optim and what it is told."""
