@@ -147,6 +147,14 @@ def test_configspace_and_the_encoder_agree():
         assert all(layer.activation == "relu" for layer in params["layers"])
 
 
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_search_may_keep_to_fewer_layers(level):
+    encoder = Encoder(convnet_space((28, 28))).restricted({"layers": (1, level)})
+    sampled = encoder.decode(encoder.sample(100, np.random.default_rng(0)))
+    assert {configuration["layers"] for configuration in sampled} == set(range(1, level + 1))
+    assert encoder.default["layers"] <= level
+
+
 def test_other_inputs():
     encoder = Encoder(convnet_space((64,), 2, batch_sizes=(16,)))
     sampled = encoder.decode(encoder.sample(20, np.random.default_rng(0)))
