@@ -49,6 +49,12 @@ def test_early_stopping_goes_back_to_the_best_epoch(rows, restore):
     assert not torch.equal(seen[1][2], seen[3][2])
 
 
+def test_a_score_that_is_not_a_number_is_not_the_best(rows):
+    scores = [np.nan, 0.2, np.nan, 0.1]
+    fitted = network(metric=scripted(scores), validation=0.2, epochs=4).fit(*rows)
+    assert (fitted.best_epoch_, fitted.best_score_) == (2, 0.2)
+
+
 def test_without_validation_the_last_epoch_stays(rows):
     seen = []
     fitted = network(on_epoch=lambda epoch, score, net: seen.append((score, weights(net))))

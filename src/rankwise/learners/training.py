@@ -85,7 +85,6 @@ class Net(NeuralNet):  # type: ignore[misc]
 
         Raises:
             TrainingDiverged: the loss, the outputs or the weights are not finite.
-            NetworkTooLarge: there is not enough memory.
         """
         self.callbacks_.append(("watcher", watcher))
         try:
@@ -94,10 +93,6 @@ class Net(NeuralNet):  # type: ignore[misc]
             self.notify("on_train_end")
         except Stop:
             pass
-        except RuntimeError as error:
-            if not any(text in str(error).lower() for text in _NO_MEMORY):
-                raise
-            raise NetworkTooLarge(f"the network does not fit into memory: {error}") from error
         finally:
             self.callbacks_.pop()
         if not all(torch.isfinite(p).all() for p in self.module_.parameters()):
@@ -186,7 +181,7 @@ class Watcher(Callback):  # type: ignore[misc]
         )
         if score is None:
             progress.best_epoch = epoch
-        elif progress.best_score is None or score > progress.best_score:
+        elif _better(score, progress.best_score):
             progress.best_epoch, progress.best_score = epoch, score
             progress.best_state = copied(net.module_)
         if _is_true(self.on_epoch(epoch, score)):
@@ -241,11 +236,20 @@ class Randomness:
 def reproducible(
     device: str, count: int | None, start: int | list[Tensor]
 ) -> Iterator[Randomness]:
-    """Random numbers from a seed or a state, on `count` threads; both are left as they were."""
+    """Random numbers from a seed or a state, on `count` threads; both are left as they were.
+
+    Raises:
+        NetworkTooLarge: torch says that there is not enough memory.
+    """
     randomness = Randomness(device_of(device))
     with threads(count), torch.random.fork_rng(randomness.cuda):
         randomness.restore(start)
-        yield randomness
+        try:
+            yield randomness
+        except RuntimeError as error:
+            if not any(text in str(error).lower() for text in _NO_MEMORY):
+                raise
+            raise NetworkTooLarge(f"the network does not fit into memory: {error}") from error
 
 
 def device_of(name: str) -> str:
@@ -296,6 +300,11 @@ def make_net(
     )
     net.initialize()
     return net
+
+
+def _better(score: float, best: float | None) -> bool:
+    """Whether a score is the new best one; anything is better than NaN."""
+    return best is None or math.isnan(best) or score > best
 
 
 def _is_true(answer: Any) -> bool:
