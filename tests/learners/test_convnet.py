@@ -258,8 +258,9 @@ def test_labels_that_are_not_known(digits):
 
 def test_skorch_is_an_extra(digits, monkeypatch):
     monkeypatch.setitem(sys.modules, "skorch", None)
-    monkeypatch.delitem(sys.modules, "rankwise.learners.training", raising=False)
-    monkeypatch.delattr(rankwise.learners, "training", raising=False)
+    for name in ("training", "epochs"):
+        monkeypatch.delitem(sys.modules, f"rankwise.learners.{name}", raising=False)
+        monkeypatch.delattr(rankwise.learners, name, raising=False)
     with pytest.raises(OptionError, match=r"rankwise\[networks\]"):
         network().fit(*digits)
 

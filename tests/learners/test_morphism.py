@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rankwise.errors import OptionError
 from rankwise.learners import Conv, ConvNetClassifier, Dense
@@ -67,6 +69,42 @@ def test_outputs_are_preserved(case, seed):
     assert found.preserved, found.notes
     x = images(old)
     torch.testing.assert_close(new(x), old(x), rtol=1e-4, atol=1e-4)
+
+
+@st.composite
+def grown(draw):
+    """Layers, and what may become of them: wider, larger kernels, further layers in between."""
+    same = st.sampled_from([0, 1, "same"])
+    kinds = st.sampled_from(["relu", "relu", "relu", "sigmoid", "tanh"])
+    before, after = [], []
+    for _ in range(draw(st.integers(0, 2))):
+        kernel, stride, padding = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(same)
+        pool = draw(st.sampled_from([None, "max", "average", "sum"]))
+        common = {"stride": stride, "activation": draw(kinds), "pool": pool, "pool_stride": 1}
+        before.append(Conv(3, kernel, padding=padding, **common))
+        more = draw(st.integers(0, 2))
+        larger = padding if padding == "same" else padding + draw(st.integers(0, more))
+        after.append(Conv(3 + draw(st.integers(0, 3)), kernel + more, padding=larger, **common))
+    for _ in range(draw(st.integers(0, 2))):
+        after.append(Conv(7, draw(st.integers(1, 4)), padding="same", activation=draw(kinds)))
+    for _ in range(draw(st.integers(0, 2))):
+        activation = draw(kinds)
+        before.append(Dense(4, activation))
+        after.append(Dense(4 + draw(st.integers(0, 3)), activation))
+    for _ in range(draw(st.integers(0, 1))):
+        after.append(Dense(8, draw(kinds)))
+    return tuple(before), tuple(after)
+
+
+@settings(deadline=None, max_examples=80)
+@given(grown(), st.booleans())
+def test_what_is_said_to_be_preserved_is(layers, batch_norm):
+    before, after = layers
+    options = {"shape": (20, 18, 2), "batch_norm": batch_norm}
+    old, new = made(before, **options), made(after, seed=1, **options)
+    if morph(old, new).preserved:
+        x = images(old)
+        torch.testing.assert_close(new(x), old(x), rtol=1e-3, atol=1e-4)
 
 
 def test_batch_normalisation_is_carried_over():
