@@ -75,6 +75,13 @@ def estimators_page(session, shown, folder):
     assert shown.endswith("random-forest|svc\n")
 
 
+def networks_page(session, shown, folder):
+    assert session["network"].score(session["X"][1200:], session["y"][1200:]) > 0.9
+    assert "layer 2: a kernel of 5 x 5 is larger than what is left of the image, 2 x 2\n" in shown
+    assert all(trial.status == "ok" for trial in session["result"].trials)
+    assert "preserved: True ()" in shown
+
+
 CLAIMS = {
     "minimize.md": minimize_page,
     "past-studies.md": past_studies_page,
@@ -82,6 +89,7 @@ CLAIMS = {
     "prior.md": prior_page,
     "ranking.md": ranking_page,
     "estimators.md": estimators_page,
+    "networks.md": networks_page,
     "spaces.md": lambda session, *_: session["encoder"].activity,
 }
 

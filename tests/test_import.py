@@ -36,6 +36,13 @@ def test_a_forest_needs_no_torch():
     assert "torch" not in modules_after(statement)
 
 
+def test_a_space_of_networks_needs_no_torch():
+    statement = (
+        "from rankwise.learners import ConvNetClassifier, convnet_space; convnet_space((8, 8))"
+    )
+    assert not modules_after(statement) & {"torch", "skorch"}
+
+
 @pytest.mark.parametrize("name", rankwise.__all__)
 def test_every_public_name_exists_and_is_documented(name):
     assert getattr(rankwise, name).__doc__

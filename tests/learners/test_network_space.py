@@ -78,8 +78,8 @@ def test_only_shrinks_that_exceed_the_image_are_forbidden(room):
     encoder = Encoder(convnet_space((room, room + 3)))
     shrinks = [encoder.names.index(f"shrink_{k}") for k in (1, 2, 3)]
     [base] = encoder.sample_codes(1, np.random.default_rng(0))
-    values = (1, 2, 3, 4, 6, 9)
-    for codes in itertools.product(range(6), repeat=3):
+    values = [value for value in (1, 2, 3, 4, 6, 9) if value <= room]
+    for codes in itertools.product(range(len(values)), repeat=3):
         base[shrinks] = codes
         product = math.prod(values[code] for code in codes)
         assert encoder.allowed(base[None])[0] == (product <= room)
@@ -145,6 +145,14 @@ def test_configspace_and_the_encoder_agree():
         params = network_of(configuration)
         assert 10 <= params["epochs"] <= 50
         assert all(layer.activation == "relu" for layer in params["layers"])
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_search_may_keep_to_fewer_layers(level):
+    encoder = Encoder(convnet_space((28, 28))).restricted({"layers": (1, level)})
+    sampled = encoder.decode(encoder.sample(100, np.random.default_rng(0)))
+    assert {configuration["layers"] for configuration in sampled} == set(range(1, level + 1))
+    assert encoder.default["layers"] <= level
 
 
 def test_other_inputs():

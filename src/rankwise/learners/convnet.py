@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from typing_extensions import Self
 
-from rankwise.errors import GeometryError, OptionError, check_count, check_name, is_number
+from rankwise.errors import (
+    GeometryError,
+    OptionError,
+    TrainingDiverged,
+    check_count,
+    is_number,
+)
+from rankwise.learners import parts
 from rankwise.learners.images import (
     Floats,
     Metric,
@@ -26,15 +31,14 @@ from rankwise.learners.images import (
     kept_apart,
     shape_of,
 )
-from rankwise.learners.layers import Dense, Layer, check_dropout
+from rankwise.learners.layers import Dense, Layer
 from rankwise.types import Array, Counts
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from rankwise.learners.training import Progress, Rows
-
-OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "rmsprop": "RMSprop"}
+    from rankwise.learners.epochs import Progress
+    from rankwise.learners.training import Rows
 
 
 class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -80,6 +84,7 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         net_: skorch's net around it.
         n_parameters_: how many weights are trained.
         input_shape_: (h, w, c) or (d,).
+        morphism_: how far the function of `initial` is preserved; None if there was none.
     """
 
     def __init__(
@@ -146,14 +151,15 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: images (n, h, w) or (n, h, w, c), or rows (n, d).
             y: labels (n,).
-            initial: a trained network of fewer or smaller layers whose function to start from.
+            initial: a trained network, of fewer or smaller layers, whose function to start from
+                as far as possible; `morphism_` says how far. See `rankwise.learners.morphism`.
 
         Raises:
             GeometryError: the layers do not fit the images; nothing was trained.
             TrainingDiverged: the loss became infinite or NaN.
             NetworkTooLarge: there is not enough memory.
         """
-        self._begin(X, y, None)
+        self._begin(X, y, None, initial)
         return self._train(X, y, self.epochs)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, *, epochs: int = 1) -> Self:
@@ -169,13 +175,15 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             epochs: how many.
         """
         if not hasattr(self, "net_"):
-            self._begin(X, y, classes)
+            self._begin(X, y, classes, None)
         return self._train(X, y, check_count("epochs", epochs))
 
-    def _begin(self, X: Any, y: Any, classes: Any) -> None:
+    def _begin(self, X: Any, y: Any, classes: Any, initial: ConvNetClassifier | None) -> None:
         """A new network, not trained."""
         training = import_training()
-        self._check()
+        from rankwise.learners.epochs import Progress
+
+        parts.check_options(self)
         X, y = validate_data(self, X, y, **_NUMBERS)
         check_classification_targets(y)
         self._row_shape = X.shape[1:]
@@ -184,12 +192,14 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._seed = _seed(self.random_state)
         rows = channels_first(X, self.input_shape_)
         self._scale = Scale.of(rows[self._split(self._indices(y))[0]])
-        self._progress = training.Progress()
+        self._progress = Progress()
         self._last: dict[str, Tensor] | None = None
         with training.reproducible(self.device, self.threads, self._seed) as randomness:
+            module = parts.make_module(self)
+            self.morphism_ = None if initial is None else parts.start_from(initial, self, module)
             self.net_ = training.make_net(
-                self._new_module(),
-                *self._optimizer(),
+                module,
+                *parts.optimizer_of(self),
                 learning_rate=self.learning_rate,
                 batch_size=self.batch_size,
                 device=training.device_of(self.device),
@@ -200,9 +210,11 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _train(self, X: Any, y: Any, epochs: int) -> Self:
         training = import_training()
+        from rankwise.learners.epochs import Watcher
+
         X, y = validate_data(self, X, y, reset=False, **_NUMBERS)
         train, validation = self._rows(X, self._indices(y))
-        watcher = training.Watcher(
+        watcher = Watcher(
             self._progress,
             None if validation is None else self._score(validation),
             self.patience,
@@ -219,10 +231,12 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _finish(self) -> dict[str, Tensor] | None:
         """Go back to the best epoch; what to go on from if training is continued."""
+        from rankwise.learners.epochs import copied
+
         progress = self._progress
         if progress.best_state is None or progress.best_epoch == progress.epochs:
             return None
-        last: dict[str, Tensor] = import_training().copied(self.module_)
+        last = copied(self.module_)
         self.module_.load_state_dict(progress.best_state)
         return last
 
@@ -262,13 +276,19 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return progress
 
     def predict_proba(self, X: Any) -> Array:
-        """The probabilities (n, k) of the classes, in the order of `classes_`."""
+        """The probabilities (n, k) of the classes, in the order of `classes_`.
+
+        Raises:
+            TrainingDiverged: the network's outputs are not finite.
+        """
         check_is_fitted(self, "net_")
         training = import_training()
         X = validate_data(self, X, reset=False, **_NUMBERS)
         with training.threads(self.threads):
             logits = self.net_.forward(training.Rows(self._tensor(X)))
             probabilities: Array = logits.double().softmax(1).numpy()
+        if not np.isfinite(probabilities).all():
+            raise TrainingDiverged("the outputs of the network are not finite")
         return probabilities
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -277,54 +297,6 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[likeliest])
 
     # ------------------------------------------------------------------ parts
-
-    def _check(self) -> None:
-        """Find wrong options before anything is trained."""
-        check_dropout(self.dropout)
-        check_count("batch_size", self.batch_size)
-        check_count("epochs", self.epochs)
-        if self.threads is not None:
-            check_count("threads", self.threads)
-        if self.patience is not None:
-            check_count("patience", self.patience)
-            if self.validation is None:
-                raise OptionError("patience needs validation: a share of the rows, or (X, y)")
-        for name in ("learning_rate", "momentum", "weight_decay"):
-            value = getattr(self, name)
-            if not is_number(value) or value < 0:
-                raise OptionError(f"{name} must be a number of at least 0, not {value!r}")
-        normal = self.batch_norm or any(layer.batch_norm for layer in self.layers)
-        if self.batch_size == 1 and normal:
-            raise OptionError("batch normalisation needs a batch_size of at least 2")
-
-    def _new_module(self) -> nn.Module:
-        from torch import nn
-
-        from rankwise.learners.modules import Network
-
-        if isinstance(self.module, nn.Module):
-            return copy.deepcopy(self.module)
-        if self.module is not None:
-            return self.module(self.input_shape_, len(self.classes_))
-        return Network(
-            self.layers,
-            self.input_shape_,
-            len(self.classes_),
-            dropout=self.dropout,
-            batch_norm=self.batch_norm,
-            initializer=self.initializer,
-        )
-
-    def _optimizer(self) -> tuple[type, dict[str, float]]:
-        """A class of torch.optim and what it is told."""
-        from torch import optim
-
-        kind: Any = self.optimizer
-        if isinstance(kind, str):
-            kind = getattr(optim, OPTIMIZERS[check_name("optimizer", kind, OPTIMIZERS)])
-        takes = inspect.signature(kind).parameters
-        settings = {"momentum": self.momentum, "weight_decay": self.weight_decay}
-        return kind, {name: value for name, value in settings.items() if name in takes}
 
     def _indices(self, y: npt.NDArray[Any]) -> Counts:
         """Labels (n,) as indices of classes."""

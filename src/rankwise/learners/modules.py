@@ -10,7 +10,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rankwise.errors import check_name
-from rankwise.learners.layers import Conv, Dense, Layer, LayerSize, Pair, layer_sizes, pair
+from rankwise.learners.layers import (
+    Conv,
+    Dense,
+    Layer,
+    LayerSize,
+    Pair,
+    image_shape,
+    layer_sizes,
+    pair,
+)
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "tanh": nn.Tanh,
@@ -142,12 +151,13 @@ class Network(nn.Module):
         initializer: str | Initializer | None = None,
     ) -> None:
         super().__init__()
-        sizes = layer_sizes(layers, input_shape)
+        self.layers, self.input_shape = tuple(layers), image_shape(input_shape)
+        self.sizes = layer_sizes(layers, input_shape)
         self.blocks = nn.ModuleList(
             Block(layer, size, dropout, batch_norm)
-            for layer, size in zip(layers, sizes, strict=True)
+            for layer, size in zip(layers, self.sizes, strict=True)
         )
-        last = sizes[-1].outputs if sizes else tuple(input_shape)
+        last = self.sizes[-1].outputs if layers else self.input_shape
         self.output = nn.Linear(prod(last), n_classes)
         if initializer is not None:
             self._initialize(initializer)

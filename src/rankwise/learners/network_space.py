@@ -23,7 +23,7 @@ from typing import Any
 from ConfigSpace import ConfigurationSpace
 
 from rankwise.errors import check_count
-from rankwise.learners.layers import SAME, Conv, Dense, Layer, Shape, image_shape
+from rankwise.learners.layers import SAME, Conv, Dense, Layer, image_shape
 from rankwise.parameters import Choice, Number
 from rankwise.shorthand import make_space
 from rankwise.space import Encoder
@@ -34,7 +34,6 @@ FILTER, POOLING = "filter", "pooling"
 SHRINKS = (1, 2, 3, 4, 6, 9)
 """Products of two strides of 1 to 3."""
 _SPLITS = {1: (1, 1), 2: (2, 1), 3: (3, 1), 4: (2, 2), 6: (3, 2), 9: (3, 3)}
-_UNEVEN = [shrink for shrink, (one, other) in _SPLITS.items() if one != other]
 
 BATCH_SIZES = (32, 64, 128, 256, 512, 1024)
 THESIS_ACTIVATIONS = ("tanh", "relu", "sigmoid")
@@ -87,14 +86,17 @@ def convnet_space(
     if epochs is not None:
         parameters["epochs"] = epochs
     images = len(shape) == 3
+    shrinks = [shrink for shrink in SHRINKS if shrink <= min(shape[:2])]
     for number in range(1, max_layers + 1):
         own, conditions = _dense_part(number, images, activations)
         if images:
-            further, more = _conv_part(number, buildable, pools)
+            further, more = _conv_part(number, pools)
+            strides, unlocked = _shrinks(number, shrinks) if buildable else _free_strides(number)
+            further, more = {**further, **strides}, {**more, **unlocked}
             own, conditions = {**own, **further}, {**conditions, **more}
         parameters |= own
         when |= conditions
-    forbid = list(_excessive(shape, max_layers)) if images and buildable else []
+    forbid = list(_excessive(shrinks, min(shape[:2]), max_layers)) if images and buildable else []
     defaults = {"batch_size": batch_sizes[len(batch_sizes) // 2]} if len(batch_sizes) > 1 else {}
     defaults |= {f"shrink_{k}": 1 for k in range(1, max_layers + 1) if images and buildable}
     return make_space(parameters, when=when, forbid=forbid, defaults=defaults, name="convnet")
@@ -130,41 +132,50 @@ def _dense_part(number: int, images: bool, activations: Sequence[str]) -> tuple[
     return parameters, when
 
 
-def _conv_part(number: int, buildable: bool, pools: Sequence[str]) -> tuple[Any, Any]:
-    """What a layer of images has besides: hyperparameters and conditions."""
-    k = number
-    own: dict[str, Any] = {f"filters_{k}": (20, 60), f"kernel_{k}": (1, 5)}
-    own[f"pool_kernel_{k}"] = (1, 5)
-    if len(pools) > 1:
+def _conv_part(k: int, pools: Sequence[str]) -> tuple[Any, Any]:
+    """What layer k of images has besides: hyperparameters and conditions."""
+    own: dict[str, Any] = {
+        f"filters_{k}": (20, 60),
+        f"kernel_{k}": (1, 5),
+        f"pool_kernel_{k}": (1, 5),
+    }
+    if tuple(pools) != ("max",):
         own[f"pool_{k}"] = list(pools)
-    elif tuple(pools) != ("max",):
-        own[f"pool_{k}"] = pools[0]
-    if buildable:
-        own[f"shrink_{k}"] = (list(SHRINKS), "ordered")
-    else:
-        for name in ("stride", "stride_across", "pool_stride", "pool_stride_across"):
-            own[f"{name}_{k}"] = (1, 3)
     when: dict[str, Any] = {name: {f"kind_{k}": CONV} for name in own}
     own[f"kind_{k}"] = [CONV, DENSE]
     if k > 1:
         when[f"kind_{k}"] = {"layers": (">", k - 1), f"kind_{k - 1}": CONV}
-    if buildable:
-        own[f"shrink_by_{k}"] = [FILTER, POOLING]
-        when[f"shrink_by_{k}"] = {f"shrink_{k}": _UNEVEN}
     return own, when
 
 
-def _excessive(shape: Shape, max_layers: int) -> Iterator[dict[str, Any]]:
+def _free_strides(k: int) -> tuple[Any, Any]:
+    """The strides of layer k as in the thesis: each for itself."""
+    names = ("stride", "stride_across", "pool_stride", "pool_stride_across")
+    own = {f"{name}_{k}": (1, 3) for name in names}
+    return own, {name: {f"kind_{k}": CONV} for name in own}
+
+
+def _shrinks(k: int, shrinks: Sequence[int]) -> tuple[Any, Any]:
+    """The strides of layer k as one shrink, and which of them is the larger one."""
+    own: dict[str, Any] = {f"shrink_{k}": _ordered(shrinks)}
+    when: dict[str, Any] = {f"shrink_{k}": {f"kind_{k}": CONV}}
+    uneven = [shrink for shrink in shrinks if len(set(_SPLITS[shrink])) > 1]
+    if uneven:
+        own[f"shrink_by_{k}"] = [FILTER, POOLING]
+        when[f"shrink_by_{k}"] = {f"shrink_{k}": uneven}
+    return own, when
+
+
+def _excessive(shrinks: Sequence[int], room: int, max_layers: int) -> Iterator[dict[str, Any]]:
     """Combinations of shrinks whose product exceeds the image, each as small as possible."""
-    room = min(shape[:2])
-    for count in range(1, max_layers + 1):
-        for values in product(SHRINKS[1:], repeat=count):
-            smaller = (prod(values) // v * SHRINKS[SHRINKS.index(v) - 1] for v in values)
+    for count in range(2, max_layers + 1):
+        for values in product(shrinks[1:], repeat=count):
+            smaller = (prod(values) // v * shrinks[shrinks.index(v) - 1] for v in values)
             if prod(values) <= room or max(smaller) > room:
                 continue
             for chosen in combinations(range(1, max_layers + 1), count):
                 yield {
-                    f"shrink_{k}": [s for s in SHRINKS if s >= v]
+                    f"shrink_{k}": [s for s in shrinks if s >= v]
                     for k, v in zip(chosen, values, strict=True)
                 }
 

@@ -1,33 +1,22 @@
-"""Training a network through skorch: batches as slices of tensors, and who watches the epochs.
+"""Training a network through skorch: batches as slices of tensors, threads and random numbers.
 
 This module needs skorch; others import it where they train.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from skorch import NeuralNet
-from skorch.callbacks import Callback
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from rankwise.errors import NetworkTooLarge, TrainingDiverged
-from rankwise.types import Array
+from rankwise.learners.epochs import ADVICE, Stop, Watcher
 
-State = dict[str, Tensor]
-Score = Callable[[Array], float]
-"""From probabilities (n, k) of the validation rows to a number; larger is better."""
-OnEpoch = Callable[[int, float | None], Any]
-OnBatch = Callable[[int, int, float], Any]
-
-_ADVICE = "a smaller learning rate or momentum may help"
 _NO_MEMORY = ("out of memory", "allocate memory")  # what torch says on a GPU, and without one
 
 
@@ -85,7 +74,6 @@ class Net(NeuralNet):  # type: ignore[misc]
 
         Raises:
             TrainingDiverged: the loss, the outputs or the weights are not finite.
-            NetworkTooLarge: there is not enough memory.
         """
         self.callbacks_.append(("watcher", watcher))
         try:
@@ -94,115 +82,10 @@ class Net(NeuralNet):  # type: ignore[misc]
             self.notify("on_train_end")
         except Stop:
             pass
-        except RuntimeError as error:
-            if not any(text in str(error).lower() for text in _NO_MEMORY):
-                raise
-            raise NetworkTooLarge(f"the network does not fit into memory: {error}") from error
         finally:
             self.callbacks_.pop()
         if not all(torch.isfinite(p).all() for p in self.module_.parameters()):
-            raise TrainingDiverged(f"the weights are not finite; {_ADVICE}")
-
-
-class Stop(Exception):
-    """Training has ended before the last epoch."""
-
-
-@dataclass
-class Progress:
-    """How far a training has come, and the weights of its best epoch.
-
-    Attributes:
-        history: per epoch its number, train_loss, validation_loss, validation_score, seconds.
-        best_epoch: with the best score; the last one without validation rows.
-        best_score: of it; None without validation rows.
-        best_state: its weights.
-    """
-
-    history: list[dict[str, Any]] = field(default_factory=list)
-    best_epoch: int = 0
-    best_score: float | None = None
-    best_state: State | None = None
-
-    @property
-    def epochs(self) -> int:
-        """Those trained so far."""
-        return len(self.history)
-
-
-class Watcher(Callback):  # type: ignore[misc]
-    """Scores every epoch, keeps the best one, ends what diverges or does not improve.
-
-    Args:
-        progress: where it is written down.
-        score: of probabilities of the validation rows.
-        patience: epochs without a new best score after which training ends.
-        on_epoch: called with the number of epochs and the score; True ends training.
-        on_batch: called with the epoch, the batch and its loss; True ends training.
-    """
-
-    def __init__(
-        self,
-        progress: Progress,
-        score: Score | None,
-        patience: int | None,
-        on_epoch: OnEpoch,
-        on_batch: OnBatch | None,
-    ) -> None:
-        self.progress, self.score, self.patience = progress, score, patience
-        self.on_epoch, self.on_batch = on_epoch, on_batch
-        self._logits: list[Tensor] = []
-        self._batch = 0
-
-    def on_epoch_begin(self, net: Net, **_: Any) -> None:
-        self._logits, self._batch = [], 0
-
-    def on_batch_end(self, net: Net, *, training: bool, loss: Any, y_pred: Any, **_: Any) -> None:
-        if not training:
-            self._logits.append(y_pred.detach())
-            return
-        self._batch += 1
-        value = net.history[-1]["batches"][-1]["train_loss"]
-        epoch = self.progress.epochs + 1
-        if not math.isfinite(value):
-            raise TrainingDiverged(
-                f"the loss is {value} at batch {self._batch} of epoch {epoch}; {_ADVICE}"
-            )
-        if self.on_batch is not None and _is_true(self.on_batch(epoch, self._batch, value)):
-            raise Stop
-
-    def on_epoch_end(self, net: Net, **_: Any) -> None:
-        progress, row = self.progress, net.history[-1]
-        score = self._scored()
-        epoch = progress.epochs + 1
-        progress.history.append(
-            {
-                "epoch": epoch,
-                "train_loss": float(row["train_loss"]),
-                "validation_loss": float(row["valid_loss"]) if score is not None else None,
-                "validation_score": score,
-                "seconds": row["dur"],
-            }
-        )
-        if score is None:
-            progress.best_epoch = epoch
-        elif progress.best_score is None or score > progress.best_score:
-            progress.best_epoch, progress.best_score = epoch, score
-            progress.best_state = copied(net.module_)
-        if _is_true(self.on_epoch(epoch, score)):
-            raise Stop
-        if self.patience is not None and epoch - progress.best_epoch >= self.patience:
-            raise Stop
-
-    def _scored(self) -> float | None:
-        if self.score is None:
-            return None
-        probabilities = torch.cat(self._logits).softmax(1).double().cpu().numpy()
-        if not np.isfinite(probabilities).all():
-            raise TrainingDiverged(
-                f"the outputs are not finite after epoch {self.progress.epochs + 1}; {_ADVICE}"
-            )
-        return float(self.score(probabilities))
+            raise TrainingDiverged(f"the weights are not finite; {ADVICE}")
 
 
 @contextmanager
@@ -241,11 +124,20 @@ class Randomness:
 def reproducible(
     device: str, count: int | None, start: int | list[Tensor]
 ) -> Iterator[Randomness]:
-    """Random numbers from a seed or a state, on `count` threads; both are left as they were."""
+    """Random numbers from a seed or a state, on `count` threads; both are left as they were.
+
+    Raises:
+        NetworkTooLarge: torch says that there is not enough memory.
+    """
     randomness = Randomness(device_of(device))
     with threads(count), torch.random.fork_rng(randomness.cuda):
         randomness.restore(start)
-        yield randomness
+        try:
+            yield randomness
+        except RuntimeError as error:
+            if not any(text in str(error).lower() for text in _NO_MEMORY):
+                raise
+            raise NetworkTooLarge(f"the network does not fit into memory: {error}") from error
 
 
 def device_of(name: str) -> str:
@@ -253,11 +145,6 @@ def device_of(name: str) -> str:
     if name != "auto":
         return name
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def copied(module: nn.Module) -> State:
-    """The weights of a module, as they are now."""
-    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
 def make_net(
@@ -296,7 +183,3 @@ def make_net(
     )
     net.initialize()
     return net
-
-
-def _is_true(answer: Any) -> bool:
-    return isinstance(answer, bool | np.bool_) and bool(answer)
