@@ -1,11 +1,9 @@
 """Configuring networks: the study of "Configuration of Deep Neural Networks Using MBO" (2018).
 
-    python benchmarks/networks.py failures
     python benchmarks/networks.py study --jobs 2
     python benchmarks/networks.py transfer --jobs 2
     python benchmarks/networks.py report --figures docs/images
 
-- `failures`: how many random configurations are networks that cannot be built.
 - `study`: random search, model-based optimization (mbo) and its growing variant (mboinl), each
   with and without early stopping, in the thesis's space; with early stopping also in the space
   whose networks can all be built (`+`), there with `dre-ri` too; and the hand-designed network. On
@@ -49,9 +47,14 @@ from transfer import markdown
 
 from rankwise import Encoder, Growing, Optimizer, Task
 from rankwise.errors import RankwiseError
-from rankwise.learners import ConvNetClassifier, convnet_space
-from rankwise.learners.layers import Conv, Dense
-from rankwise.learners.network_space import all_convolutional
+from rankwise.learners import (
+    Conv,
+    ConvNetClassifier,
+    Dense,
+    all_convolutional,
+    convnet_space,
+    network_of,
+)
 
 DATA = ("cifar10", "fashion-mnist", "mnist-rot-bgimg")
 SMALLEST = 28  # all data sets share one space, so that runs on one can teach another
@@ -304,39 +307,6 @@ def file_of(data: str, name: str, replication: int, o: argparse.Namespace) -> Pa
 # ---------------------------------------------------------------------- report
 
 
-def failures(o: argparse.Namespace) -> None:
-    """Shares of random configurations that cannot be built, by space, image and depth."""
-    from rankwise.errors import GeometryError
-    from rankwise.learners.layers import layer_sizes
-    from rankwise.learners.network_space import network_of
-
-    rows = []
-    for shape, buildable in product(
-        ((28, 28, 1), (32, 32, 3), (14, 14, 1), (8, 8, 1)), (False, True)
-    ):
-        encoder = Encoder(convnet_space(shape, buildable=buildable))
-        found = encoder.decode(encoder.sample(o.sample, np.random.default_rng(0)))
-        failed: dict[int, list[bool]] = {}
-        for configuration in found:
-            layers = network_of(configuration)["layers"]
-            convolutions = sum(isinstance(layer, Conv) for layer in layers)
-            try:
-                layer_sizes(layers, shape)
-                ok = True
-            except GeometryError:
-                ok = False
-            failed.setdefault(convolutions, []).append(not ok)
-        everything = [f for group in failed.values() for f in group]
-        row = ["x".join(map(str, shape)), "buildable" if buildable else "the thesis's"]
-        row.append(f"{100 * np.mean(everything):.1f} %")
-        for k in (1, 2, 3):
-            row.append(f"{100 * np.mean(failed.get(k, [0])):.1f} % of {len(failed.get(k, []))}")
-        rows.append(row)
-    header = ["images", "space", "impossible", "1 convolution", "2 convolutions", "3 convolutions"]
-    print(f"{o.sample} random configurations each, seed 0\n")
-    print(markdown(header, rows))
-
-
 Runs = dict[tuple[str, str, int], dict[str, Any]]
 
 
@@ -453,8 +423,6 @@ def trial_table(found: Runs, names: Sequence[str]) -> tuple[list[str], list[list
 
 
 def convolutions(trial: Mapping[str, Any]) -> int:
-    from rankwise.learners.network_space import network_of
-
     return sum(isinstance(layer, Conv) for layer in network_of(trial["configuration"])["layers"])
 
 
@@ -558,7 +526,7 @@ def start(names: Iterable[str], o: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("part", choices=["failures", "study", "transfer", "report"])
+    parser.add_argument("part", choices=["study", "transfer", "report"])
     parser.add_argument("--out", type=Path, default=Path("runs/networks"))
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("RANKWISE_DATA", "data")))
     parser.add_argument("--jobs", type=int, default=1)
@@ -569,13 +537,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10, help="at most")
     parser.add_argument("--design", type=int, default=12, help="size of mbo's initial design")
     parser.add_argument("--replications", type=int, default=2)
-    parser.add_argument("--sample", type=int, default=1000, help="configurations for `failures`")
     parser.add_argument("--only", default="", help="only these algorithms, separated by commas")
     parser.add_argument("--figures", type=Path, help="folder of the pictures")
     o = parser.parse_args()
-    if o.part == "failures":
-        failures(o)
-    elif o.part == "report":
+    if o.part == "report":
         report(o)
     else:
         names = [HAND, *STUDY] if o.part == "study" else list(TRANSFER)

@@ -219,8 +219,9 @@ def all_convolutional(space: ConfigurationSpace | Encoder, layers: int) -> Confi
 
     Given to a growing search (`Growing(given=...)`) or a design, it makes sure that networks of
     several convolutions are tried, which are rare among random configurations of the thesis's
-    space. It is a cheap one: as few filters as there may be, kernels of at most 3, strides of 1,
-    rectified linear units and batch normalisation where the space has them; the rest are defaults.
+    space. It is a cheap and careful one: the fewest filters and the smallest learning rate that
+    there are, kernels of at most 3, strides of 1, batch normalisation, rectified linear units if
+    the space has them; the rest are defaults.
     """
     encoder = space if isinstance(space, Encoder) else Encoder(space)
     legal: dict[str, Any] = {"layers": (layers, layers), "batch_norm": [True]}
@@ -233,7 +234,7 @@ def all_convolutional(space: ConfigurationSpace | Encoder, layers: int) -> Confi
             legal[name] = (1, 3)
         elif name.startswith("shrink_") and "by" not in name:
             legal[name] = [1]
-        elif name.startswith("filters_") and isinstance(parameter, Number):
+        elif name.startswith(("filters_", "learning_rate")) and isinstance(parameter, Number):
             legal[name] = (parameter.lower, parameter.lower)
         elif name.startswith("activation_") and isinstance(parameter, Choice):
             names = [parameter.value(code) for code in parameter.legal]
