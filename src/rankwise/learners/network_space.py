@@ -220,8 +220,8 @@ def all_convolutional(space: ConfigurationSpace | Encoder, layers: int) -> Confi
     Given to a growing search (`Growing(given=...)`) or a design, it makes sure that networks of
     several convolutions are tried, which are rare among random configurations of the thesis's
     space. It is a cheap and careful one: the fewest filters and the smallest learning rate that
-    there are, kernels of at most 3, strides of 1, rectified linear units if the space has them; the
-    rest are defaults.
+    there are, kernels of at most 3, strides of 1, rectified linear units if the space has them.
+    The rest are defaults.
     """
     encoder = space if isinstance(space, Encoder) else Encoder(space)
     legal: dict[str, Any] = {"layers": (layers, layers)}
