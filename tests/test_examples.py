@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
+SHORTER = {"digits_network.py": ["--seconds", "3"]}  # what an example takes to be shown quickly
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in FOLDER.glob("*.py")))
 def test_example(name, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(FOLDER / name)],
+        [sys.executable, str(FOLDER / name), *SHORTER.get(name, [])],
         cwd=tmp_path,
         env={**os.environ, "PYTHONWARNINGS": "default::RuntimeWarning"},
         capture_output=True,

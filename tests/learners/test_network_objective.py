@@ -125,3 +125,9 @@ def test_pruners_end_trainings_and_the_sampler_learns_from_them(stripes):
     assert pruned
     assert all(len(t.intermediate_values) < 4 for t in pruned)
     assert study.best_value < 0.5
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loss_of_probabilities_can_be_the_metric(stripes):
+    loss = objective(stripes, metric="neg_log_loss")(all_convolutional(SPACE, 1))
+    assert loss > 1.0  # one plus a log loss

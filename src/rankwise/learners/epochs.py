@@ -120,7 +120,7 @@ class Watcher(Callback):  # type: ignore[misc]
     def _scored(self) -> float | None:
         if self.score is None:
             return None
-        probabilities = torch.cat(self._logits).softmax(1).double().cpu().numpy()
+        probabilities = torch.cat(self._logits).double().softmax(1).cpu().numpy()
         if not np.isfinite(probabilities).all():
             raise TrainingDiverged(
                 f"the outputs are not finite after epoch {self.progress.epochs + 1}; {ADVICE}"
