@@ -26,8 +26,9 @@ _BATCHES = 10  # steps whose rows are drawn at once
 class BayesianNetworks(StudySurrogate):
     """Draws from the posterior of a network with three tanh layers of 50.
 
-    Weights have the prior N(0, prior^2 / inputs of their layer), biases N(0, prior^2), and the
-    logarithm of the noise's variance, the network's second output, a normal prior.
+    Weights have the prior N(0, prior^2 / inputs of their layer), biases N(0, prior^2). The
+    logarithm of the noise's variance, a second output of the network that is the same everywhere,
+    has a normal prior and is drawn with the weights.
 
     Args:
         layers: hidden layers of the network.

@@ -1,7 +1,8 @@
 """DKGP: a Gaussian process with a deep kernel, of the study alone.
 
-Wilson, Hu, Salakhutdinov, Xing: "Deep Kernel Learning", AISTATS 2016. The kernel, its evidence and
-its gradient are those of `fsbo` (`deep_kernel.py`), the network here beginning with random weights.
+Wilson, Hu, Salakhutdinov, Xing: "Deep Kernel Learning", AISTATS 2016. The kernel, its evidence
+and its gradient are those of `fsbo` (`deep_kernel.py`), which tests compare with GPyTorch; here
+the network begins with random weights.
 """
 
 from __future__ import annotations

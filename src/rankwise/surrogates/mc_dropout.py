@@ -6,6 +6,8 @@ training and in prediction as well; what passes with different units say is a sa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,9 @@ from rankwise.surrogates.neural import check_learning
 from rankwise.types import Array
 
 _BLOCK = 50  # epochs whose masks are drawn at once
+
+Parts = Mapping[str, Tensor]
+"""Weights, or factors of them, by name."""
 
 
 class MonteCarloDropout(StudySurrogate):
@@ -71,24 +76,20 @@ class MonteCarloDropout(StudySurrogate):
         one = Networks(self._shape(d, 1), self.seed)
         many = Networks(self._shape(d, self.draws), self.seed)
         with torch.inference_mode():
-            weights = one.weights.clone()
-            gradient = torch.zeros_like(weights)
+            weights, drawn = one.weights.clone(), many.weights.clone()
+            gradient, by_drawn = torch.zeros_like(weights), torch.zeros_like(drawn)
             parts, slopes = (one.architecture.views(flat) for flat in (weights, gradient))
-            drawn, by_drawn = torch.zeros_like(many.weights), torch.zeros_like(many.weights)
             thinned, by_thinned = (many.architecture.views(flat) for flat in (drawn, by_drawn))
             scorers = many.scorers(drawn, by_drawn, n)
             rows = one.rows(X).expand(self.draws, n, d).contiguous()
             target = torch.as_tensor(y, dtype=weights.dtype)
-            masks: list[Tensor] = []
+            masks: dict[str, Tensor] = {}
 
             def learn(step: int) -> float:
                 if step % _BLOCK == 0:
-                    masks[:] = self._masks(one.generator, (_BLOCK, self.draws))
-                kept = {
-                    name: m[step % _BLOCK] for name, m in zip(_dropped(parts), masks, strict=True)
-                }
-                for name, part in parts.items():
-                    thinned[name].copy_(part * kept[name] if name in kept else part)
+                    masks.update(self._masks(one.generator, (_BLOCK, self.draws)))
+                kept = {name: mask[step % _BLOCK] for name, mask in masks.items()}
+                _thin(parts, kept, thinned)
                 by_drawn.zero_()
                 gap = scorers.forward(rows, None).squeeze(1) - target
                 scorers.backward(gap.unsqueeze(1) * (2.0 / (n * self.draws)))
@@ -100,30 +101,25 @@ class MonteCarloDropout(StudySurrogate):
                 return float(gap.square().mean())
 
             weights = train(weights, gradient, learn, epochs=self.epochs, rate=self.rate)
-            self._networks = self._thinned(one, weights)
+            self._networks = Networks(self._shape(d, self.passes), self.seed)
+            passes = self._networks.architecture.views(self._networks.weights)
+            kept = self._masks(one.generator, (self.passes,))
+            _thin(one.architecture.views(weights), kept, passes)
 
-    def _masks(self, generator: torch.Generator, shape: tuple[int, ...]) -> list[Tensor]:
-        """One over the probability to stay, or zero: (*shape, h, 1) of each layer, the last's turned."""
+    def _masks(self, generator: torch.Generator, shape: tuple[int, ...]) -> dict[str, Tensor]:
+        """For the weights behind each hidden layer zero, or one over the probability to stay."""
         stay = 1.0 - self.dropout
         units = torch.rand((self.layers, *shape, self.width), generator=generator)
         factors = (units < stay) / stay
-        return [*factors[:-1].unsqueeze(-1), factors[-1].unsqueeze(-2)]
-
-    def _thinned(self, one: Networks, weights: Tensor) -> Networks:
-        """The network without some units, `passes` times."""
-        many = Networks(self._shape(one.architecture.columns, self.passes), self.seed)
-        parts, thinned = one.architecture.views(weights), many.architecture.views(many.weights)
-        masks = self._masks(one.generator, (self.passes,))
-        kept = dict(zip(_dropped(parts), masks, strict=True))
-        for name, part in parts.items():
-            thinned[name].copy_(part * kept[name] if name in kept else part)
-        return many
+        masks = {f"w{k}": factors[k - 1].unsqueeze(-1) for k in range(1, self.layers)}
+        return {**masks, "out": factors[-1].unsqueeze(-2)}
 
     def _moments(self, X: Array, joint: bool) -> Moments:
         """Mean and Bessel-corrected variance over the passes (thesis, eq. 3.10)."""
         return moments_of_draws(self._networks.outputs(X)[:, 0], joint, bessel=True)
 
 
-def _dropped(parts: dict[str, Tensor]) -> list[str]:
-    """The weights that a hidden layer feeds, from the first to the last."""
-    return [name for name in parts if name[0] == "w" or name == "out"]
+def _thin(parts: Parts, kept: Parts, thinned: Parts) -> None:
+    """Make each member of `thinned` the network `parts` without some units."""
+    for name, part in parts.items():
+        thinned[name].copy_(part * kept[name] if name in kept else part)
