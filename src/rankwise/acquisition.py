@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
+from scipy.stats import rankdata
 
 from rankwise.errors import OptionError, UnknownNameError
 from rankwise.surrogates.base import Posterior
@@ -199,8 +200,9 @@ def times_dominated(values: Array) -> Array:
         values: (n, k), higher is better; a point is better if it is in nothing worse and in
             something better.
     """
-    count, left = np.zeros(len(values)), np.argsort(-values.sum(axis=1), kind="stable")
-    while len(left):  # the first of those that no other is better than has the largest sum
+    count, height = np.zeros(len(values)), rankdata(values, axis=0).sum(axis=1)
+    left = np.argsort(-height, kind="stable")
+    while len(left):  # no other can be better than the highest of those that are left
         best = values[left[0]]
         no_better = (values <= best).all(axis=1)
         count += no_better & (values < best).any(axis=1)
