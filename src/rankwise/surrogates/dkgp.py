@@ -28,7 +28,8 @@ class LoneDeepKernelGP(StudySurrogate):
         layers: of the network; 0: the kernel is that of the configurations themselves.
         width: of each layer.
         epochs: of learning.
-        rate: the first learning rate, annealed along half a cosine.
+        rate: the first learning rate, annealed along half a cosine. With larger ones the network
+            explains few evaluations so well that it doubts nothing between them.
         seed: of the first weights.
     """
 
@@ -39,7 +40,7 @@ class LoneDeepKernelGP(StudySurrogate):
         layers: int = 2,
         width: int = 32,
         epochs: int = 300,
-        rate: float = 0.01,
+        rate: float = 1e-3,
         seed: int = 0,
     ) -> None:
         super().__init__()
