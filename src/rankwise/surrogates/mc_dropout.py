@@ -45,9 +45,9 @@ class MonteCarloDropout(StudySurrogate):
     def __init__(
         self,
         *,
-        layers: int = 3,
-        width: int = 32,
-        dropout: float = 0.1,
+        layers: int = 2,
+        width: int = 64,
+        dropout: float = 0.05,
         passes: int = 50,
         draws: int = 5,
         epochs: int = 1000,
