@@ -9,6 +9,7 @@ The paper's mean, a bowl, is part of the regression: columns x_j and x_j^2 besid
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -54,9 +55,10 @@ class DeepGlobalOptimization(StudySurrogate):
     ) -> None:
         super().__init__()
         check_learning({"layers": layers, "width": width, "epochs": epochs}, {"rate": rate})
-        for name, value in (("decay", decay), ("draws", draws)):
-            if not (is_number(value) and value >= 0):
-                raise OptionError(f"{name} must be a number of at least 0, not {value!r}")
+        if not (is_number(decay) and decay >= 0):
+            raise OptionError(f"decay must be a number of at least 0, not {decay!r}")
+        if not (is_number(draws, Integral) and draws >= 0):
+            raise OptionError(f"draws must be an integer of at least 0, not {draws!r}")
         self.layers, self.width, self.epochs, self.rate = layers, width, epochs, rate
         self.decay, self.bowl, self.draws, self.seed = decay, bowl, draws, seed
 
@@ -80,7 +82,7 @@ class DeepGlobalOptimization(StudySurrogate):
         spectrum = Spectrum.of(self.features(X), y)
         best = most_likely(spectrum, _BELIEF)
         rng = np.random.default_rng(self.seed)
-        chosen = sampled_precisions(spectrum, _BELIEF, best, int(self.draws), rng)
+        chosen = sampled_precisions(spectrum, _BELIEF, best, self.draws, rng)
         self._posteriors = [LinearPosterior.given(spectrum, theta) for theta in chosen]
 
     def features(self, X: Array) -> Array:
