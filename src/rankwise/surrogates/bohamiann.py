@@ -56,7 +56,7 @@ class BayesianNetworks(StudySurrogate):
         batch: int = 20,
         rate: float = 0.01,
         friction: float = 0.05,
-        prior: float = 1.5,
+        prior: float = 3.0,
         seed: int = 0,
     ) -> None:
         super().__init__()
