@@ -100,7 +100,7 @@ def test_every_acquisition_prefers_the_better_of_two_equally_uncertain_points(na
     assert better > worse
 
 
-@pytest.mark.parametrize("name", ["ei", "pi", "lcb", "ei-per-second"])
+@pytest.mark.parametrize("name", ["ei", "pi", "lcb", "ei-per-second", "mace"])
 def test_no_uncertainty_and_huge_losses_give_no_nan(name, rng):
     posterior = Posterior(np.array([0.0, 1e300, -1e300]), np.array([0.0, 0.0, 1e299]))
     values = acq.make_acquisition(name)(posterior, 0.0, rng, np.zeros(3))
@@ -113,6 +113,25 @@ def test_the_unit_of_the_loss_does_not_matter_to_ei(rng):
         return np.argsort(acq.ExpectedImprovement()(posterior, unit * INCUMBENT, rng)).tolist()
 
     assert order(1.0) == order(1e-15) == order(1e15)
+
+
+def test_points_of_the_front_that_are_better_are_counted_once():
+    values = np.random.default_rng(0).normal(size=(60, 3)).round(1)
+    values[50:] = values[:10]
+    better = (values[:, None] >= values).all(axis=2) & (values[:, None] > values).any(axis=2)
+    front = ~better.any(axis=0)
+    _, first = np.unique(values[front], axis=0, return_index=True)
+    expected = better[front][first].sum(axis=0)
+    assert acq.times_dominated(values).tolist() == expected.tolist()
+
+
+def test_the_ensemble_of_acquisitions_takes_a_random_one_of_the_best(rng):
+    mean, std = np.array([0.0, 1.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.5, 1.0])
+    utilities = [acq.Ensemble()(Posterior(mean, std), 0.5, rng) for _ in range(50)]
+    assert {int(np.argmax(u)) for u in utilities} == {0, 1}
+    assert all((u[[0, 1]] >= 0).all() and (u[[2, 3]] < 0).all() for u in utilities)
+    same = acq.Ensemble()(Posterior(np.zeros(5000), np.ones(5000)), 0.0, rng)
+    assert (same >= 0).all()
 
 
 def test_unknown_names_and_bad_settings_are_refused():

@@ -45,7 +45,15 @@ SMALL = {"members": 3, "width": 8, "layers": 2, "epochs": 30}
 NETWORK = {"width": 16, "layers": 2, "meta_rate": 5e-3}
 DEEP = {**NETWORK, "layers": 3, "epochs": 20}
 NETWORKS = {"fsbo": DEEP, "dklm": DEEP, "ablr": NETWORK, "gcp": NETWORK}
-QUICK = {"dre": SMALL, "dre-ri": SMALL, **NETWORKS}
+HIDDEN = {"width": 8, "layers": 2}
+ALONE = {
+    "deep-ensemble": {**HIDDEN, "epochs": 20, "members": 3},
+    "mc-dropout": {**HIDDEN, "epochs": 20, "passes": 10},
+    "dngo": {**HIDDEN, "epochs": 20},
+    "bohamiann": {**HIDDEN, "burn_in": 20, "thin": 2, "draws": 4, "chains": 2},
+    "dkgp": {**HIDDEN, "epochs": 10},
+}
+QUICK = {"dre": SMALL, "dre-ri": SMALL, **NETWORKS, **ALONE}
 """Options with which a method is fast enough to be tested often."""
 
 BASELINES = ("random", "grid", "default", "portfolio", "init", "init-gp", "init-blr")

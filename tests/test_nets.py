@@ -8,7 +8,15 @@ import pytest
 import torch
 
 from rankwise.losses import ListMLE
-from rankwise.surrogates.nets import Adam, Architecture, Buffers, DeepSet, Scorers, cosine
+from rankwise.surrogates.nets import (
+    Adam,
+    Architecture,
+    Buffers,
+    DeepSet,
+    Scorers,
+    cosine,
+    outputs_of,
+)
 from rankwise.surrogates.threads import one_thread
 
 SMALL = Architecture(columns=3, members=4, layers=3, width=6, context=5)
@@ -136,6 +144,33 @@ def test_scores_and_gradients_are_those_of_autograd(shape, lists, n):
         assert dz.shape == z.shape
         torch.testing.assert_close(dz, wanted, rtol=1e-10, atol=1e-10)
     assert_gradients_are(shape, gradient, leaf, total)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_several_outputs_tanh_and_the_gradient_by_the_items(outputs):
+    shape = Architecture(3, 2, 3, 5, context=0, outputs=outputs, tanh=True)
+    flat, gradient = initial(shape), torch.zeros(shape.size, dtype=torch.float64)
+    X, v = normal(2, 4, 3, seed=1), normal(2, outputs, 4, seed=2)
+    scorers = scorers_of(shape, flat, gradient, 1, 4)
+    found = scorers.forward(X, None).clone()
+    scorers.backward(v)
+
+    w, items = leaves(shape, flat), X.clone().requires_grad_()
+    a = items
+    for name in ("x", "w1", "w2"):
+        a = torch.tanh(a @ w[name] + w["b" + (name[1:] or "0")])
+    expected = (a @ w["out"].mT + w["b_out"].mT).mT
+    torch.testing.assert_close(found, expected.detach())
+    torch.testing.assert_close(scorers.features, a.detach())
+    by_items = torch.autograd.grad((v * expected).sum(), items, retain_graph=True)[0]
+    torch.testing.assert_close(scorers.by_inputs, by_items)
+    assert_gradients_are(shape, gradient, w, (v * expected).sum())
+    parts = shape.views(flat)
+    many = normal(2345, 3, seed=3)
+    together = outputs_of(shape, parts, many)
+    assert together.shape == (2, outputs, 2345)
+    torch.testing.assert_close(together[:, :, 2000:], outputs_of(shape, parts, many[2000:]))
+    assert outputs_of(shape, parts, many[:0]).shape == (2, outputs, 0)
 
 
 @every_architecture

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import norm, skew
+from sklearn.preprocessing import PowerTransformer
 
 from rankwise.errors import UnknownNameError
-from rankwise.transforms import TRANSFORMS, Copula, Standardize, fit_transform
+from rankwise.transforms import TRANSFORMS, Copula, Power, Standardize, fit_transform
 
 any_losses = st.lists(
     st.floats(-1e300, 1e300) | st.floats(-1, 1) | st.sampled_from([1e300, 1e-300, 5e-324, 0]),
@@ -79,6 +80,23 @@ def test_copula_scores_depend_only_on_the_order_and_ties_share_them():
     assert Copula().unscale(z, z)[0] is z
 
 
+def test_powers_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    for y, method in (
+        (np.exp(0.5 * rng.normal(size=60)), "box-cox"),
+        (np.exp(0.5 * rng.normal(size=60)) - 1.0, "yeo-johnson"),
+    ):
+        before = y if method == "box-cox" else Standardize.fit(y)(y)
+        expected = PowerTransformer(method).fit_transform(before[:, None])[:, 0]
+        assert Power.fit(y)(y) == pytest.approx(expected, abs=2e-3)
+        assert abs(skew(Power.fit(y)(y))) < 0.2 < skew(y)
+
+
+def test_a_power_is_left_out_where_there_is_nothing_to_fit_it_to():
+    y = np.array([1.0, 2.0, 2.0, 5.0])
+    assert Power.fit(y)(y) == pytest.approx(Standardize.fit(y)(y))
+
+
 def test_an_unknown_transform_lists_the_valid_ones():
-    with pytest.raises(UnknownNameError, match="'log'; valid: copula, standardize"):
+    with pytest.raises(UnknownNameError, match="'log'; valid: copula, power, standardize"):
         fit_transform("log", np.ones(3))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
+from scipy.stats import rankdata
 
 from rankwise.errors import OptionError, UnknownNameError
 from rankwise.surrogates.base import Posterior
@@ -30,6 +31,7 @@ class Acquisition(ABC):
 
     needs_cost = False  # whether predicted log seconds must be given
     random = False  # whether two calls differ: such a utility is computed once per proposal
+    relative = False  # whether utilities can be compared within one call only
 
     @abstractmethod
     def __call__(
@@ -158,10 +160,61 @@ class Thompson(Acquisition):
         return -posterior.draw(rng)
 
 
+@dataclass(frozen=True)
+class Ensemble(Acquisition):
+    """Minus the number of best candidates that are better by EI, PI and LCB at once (MACE).
+
+    Best are those than which no other is better by all three: a random one of them wins (Lyu et
+    al., "Batch Bayesian Optimization via Multi-objective Acquisition Ensemble", ICML 2018).
+
+    Attributes:
+        xi: of the probability of improvement.
+        lam: of the lower confidence bound.
+    """
+
+    xi: float = 1e-4
+    lam: float = 3.0
+    relative = True
+
+    def __call__(
+        self,
+        posterior: Posterior,
+        incumbent: float,
+        rng: np.random.Generator,
+        log_seconds: Array | None = None,
+    ) -> Array:
+        parts = (
+            ExpectedImprovement(),
+            ProbabilityOfImprovement(self.xi),
+            LowerConfidenceBound(self.lam),
+        )
+        values = np.stack([part(posterior, incumbent, rng) for part in parts], axis=1)
+        utility: Array = rng.random(len(values)) - times_dominated(values)
+        return utility
+
+
+def times_dominated(values: Array) -> Array:
+    """How many points of the Pareto front, equal ones counted once, are better than each (n,).
+
+    Args:
+        values: (n, k), higher is better; a point is better if it is in nothing worse and in
+            something better.
+    """
+    count, height = np.zeros(len(values)), rankdata(values, axis=0).sum(axis=1)
+    left = np.argsort(-height, kind="stable")
+    while len(left):  # no other can be better than the highest of those that are left
+        best = values[left[0]]
+        no_better = (values <= best).all(axis=1)
+        count += no_better & (values < best).any(axis=1)
+        left = left[~no_better[left]]
+    return count
+
+
 _BY_NAME: dict[str, type[Acquisition]] = {
     "ei": ExpectedImprovement,
     "ei-per-second": ExpectedImprovementPerSecond,
     "lcb": LowerConfidenceBound,
+    "mace": Ensemble,
     "mean": Mean,
     "pi": ProbabilityOfImprovement,
     "thompson": Thompson,

@@ -234,15 +234,40 @@ def distributional(
     )
 
 
-def network_regression(
+def alone(
     encoder: Encoder,
     *,
+    surrogate: str,
     acquisition: str | Acquisition = "ei",
     liar: str = "min",
     **settings: Any,
 ) -> Strategy:
-    """A Bayesian linear regression on a network's features, of the study alone."""
-    return _assembled(encoder, partial(_make_regression, settings), acquisition, liar)
+    """A surrogate that learns the study alone, anew at every proposal.
+
+    Args:
+        encoder: of the space.
+        surrogate: the name of a class in `rankwise.surrogates`.
+        acquisition: its name.
+        liar: what the model is told about pending configurations.
+        **settings: of the surrogate.
+    """
+    _make_alone(surrogate, settings, 0)  # a wrong setting is said now, not at the first proposal
+    return _assembled(encoder, partial(_make_alone, surrogate, settings), acquisition, liar)
+
+
+def hebo(
+    encoder: Encoder,
+    *,
+    acquisition: str | Acquisition = "mace",
+    liar: str = "min",
+    **settings: Any,
+) -> Strategy:
+    """HEBO: warped inputs, power-transformed losses, several acquisitions at once."""
+    from rankwise.proposal import Maximizer
+
+    make = partial(_make_alone, "WarpedGP", settings)
+    make(0)
+    return _assembled(encoder, make, acquisition, liar, maximizer=Maximizer(spacing=0.0))
 
 
 def untaught_ranking_ensemble(
@@ -488,10 +513,11 @@ def _make_gp(transform: str, noise_floor: float, seed: int) -> Surrogate:
     return GaussianProcess(transform=transform, noise_floor=noise_floor)
 
 
-def _make_regression(settings: dict[str, Any], seed: int) -> Surrogate:
-    from rankwise.surrogates.dist import NetworkRegression
+def _make_alone(surrogate: str, settings: dict[str, Any], seed: int) -> Surrogate:
+    from rankwise import surrogates
 
-    return NetworkRegression(seed=seed, **settings)
+    made: Surrogate = getattr(surrogates, surrogate)(seed=seed, **settings)
+    return made
 
 
 def _make_forest(layout: Layout, trees: int, min_leaf: int, seed: int) -> Surrogate:

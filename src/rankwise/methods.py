@@ -184,6 +184,11 @@ _DIST_OF = {
         ("blr", "manual"),
     )
 }
+_DE, _DROPOUT, _DNGO = "DeepEnsemble", "MonteCarloDropout", "DeepGlobalOptimization"
+_BNN, _DKGP, _WARPED = "BayesianNetworks", "LoneDeepKernelGP", "WarpedGP"
+_DE_OF, _DROPOUT_OF, _DNGO_OF, _BNN_OF, _DKGP_OF, _NET_OF = (
+    partial(builders.alone, surrogate=kind) for kind in (_DE, _DROPOUT, _DNGO, _BNN, _DKGP, _NET)
+)
 _INIT_GP, _INIT_BLR = (
     partial(builders.warm_start, similar=3, points=3, then=then) for then in ("gp", "none-blr")
 )
@@ -221,7 +226,13 @@ _ROWS: list[tuple[Any, ...]] = [
     ("init-gp", "the best of three similar tasks, then gp", True, _INIT_GP),
     ("init-blr", "the best of three similar tasks, then none-blr", True, _INIT_BLR),
     ("none-gp", "gp, by the name it has in distBO", False, builders.gaussian_process),
-    ("none-blr", "regression on a network, no past", False, builders.network_regression, _NET),
+    ("none-blr", "regression on a network, no past", False, _NET_OF, _NET),
+    ("deep-ensemble", "networks that say mean and variance", False, _DE_OF, _DE),
+    ("mc-dropout", "one network, units dropped at random", False, _DROPOUT_OF, _DROPOUT),
+    ("dngo", "linear regression on a trained network", False, _DNGO_OF, _DNGO),
+    ("bohamiann", "networks drawn by Hamiltonian Monte Carlo", False, _BNN_OF, _BNN),
+    ("dkgp", "Gaussian process with a deep kernel, no past", False, _DKGP_OF, _DKGP),
+    ("hebo", "warped Gaussian process, three acquisitions", False, builders.hebo, _WARPED),
     ("portfolio", "past configurations good together, in turn", True, builders.portfolio),
     ("tpe", "Optuna's TPE sampler", False, _TPE),
     ("gp-optuna", "Optuna's GP sampler", False, _GP_OPTUNA),

@@ -255,7 +255,7 @@ class ModelStrategy(Strategy):
             rng,
             seen,
             history.X[best],
-            relative=surrogate.relative,
+            relative=surrogate.relative or self.acquisition.relative,
             once=self.acquisition.random,
             stalled=len(history) - 1 - int(best[0]) if len(history) else 0,
             slope=self._slope(surrogate, history.X if len(history) else pending),

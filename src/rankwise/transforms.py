@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtri
+from scipy import stats
+from scipy.optimize import minimize_scalar
+from scipy.special import boxcox, ndtri
 from scipy.stats import rankdata
 
 from rankwise.errors import check_name
 from rankwise.types import Array
 
-TRANSFORMS = ("standardize", "copula")
+TRANSFORMS = ("standardize", "copula", "power")
+
+_EXPONENTS = (-3.0, 3.0)  # of a power: beyond, a few losses are all that is left
+_FEWEST = 4  # different losses from which an exponent is fitted
+_FLATTEST = 0.5  # of the losses' range, in standard deviations, that a power must leave
 
 
 class Transform(Protocol):
@@ -81,7 +87,70 @@ class Copula:
         return mean, std
 
 
+@dataclass(frozen=True)
+class Power:
+    """The power of losses that makes them most like a normal sample, standardised after it.
+
+    Box and Cox (1964) where all losses are positive, else Yeo and Johnson (2000), both after
+    outliers are pulled in as by `Standardize`. A posterior stays in units of the transformed loss.
+
+    Attributes:
+        before: units in which the power is taken.
+        positive: whether it is that of Box and Cox.
+        exponent: lambda; None: losses are left as they are, nothing being gained by a power.
+        after: standardises the result.
+    """
+
+    before: Standardize
+    positive: bool
+    exponent: float | None
+    after: Standardize
+
+    @classmethod
+    def fit(cls, y: Array) -> Power:
+        """Fit to losses (n,), finite, n >= 1."""
+        bulk = Standardize.fit(y)
+        pulled = np.minimum(y, bulk.upper)
+        positive = bool(pulled.min() > 1e-6 * bulk.scale)
+        before = replace(bulk, center=0.0) if positive else bulk
+        z = before(y)
+        for exponent in (_exponent(z, positive), None):
+            powered = _powered(z, positive, exponent)
+            after = Standardize.fit(powered, fence=math.inf)
+            if exponent is None or np.ptp(after(powered)) > _FLATTEST * np.ptp(z):
+                break
+        return cls(before, positive, exponent, after)
+
+    def __call__(self, y: Array) -> Array:
+        return self.after(_powered(self.before(y), self.positive, self.exponent))
+
+    def unscale(self, mean: Array, std: Array) -> tuple[Array, Array]:
+        return mean, std
+
+
+def _exponent(z: Array, positive: bool) -> float | None:
+    """The most likely exponent within bounds; None if z (n,) has too few values to tell."""
+    if np.unique(z).size < _FEWEST:
+        return None
+    likelihood = stats.boxcox_llf if positive else stats.yeojohnson_llf
+
+    def cost(exponent: float) -> float:
+        return -float(likelihood(exponent, z))
+
+    found = minimize_scalar(cost, bounds=_EXPONENTS, method="bounded")
+    return float(found.x) if np.isfinite(found.fun) else None
+
+
+def _powered(z: Array, positive: bool, exponent: float | None) -> Array:
+    if exponent is None:
+        return z
+    powered: Array = boxcox(z, exponent) if positive else stats.yeojohnson(z, exponent)
+    return powered
+
+
 def fit_transform(name: str, y: Array) -> Transform:
     """The transform of that name, fitted to losses (n,)."""
     check_name("transform", name, TRANSFORMS)
-    return Standardize.fit(y) if name == "standardize" else Copula()
+    if name == "copula":
+        return Copula()
+    return Standardize.fit(y) if name == "standardize" else Power.fit(y)

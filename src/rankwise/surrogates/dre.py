@@ -24,14 +24,12 @@ from rankwise.losses import make_loss
 from rankwise.progress import training_bar
 from rankwise.surrogates.base import Posterior
 from rankwise.surrogates.meta import MetaLearner, MetaTraining, Record
-from rankwise.surrogates.nets import Architecture, Buffers, DeepSet, Scorers
+from rankwise.surrogates.nets import Architecture, DeepSet, outputs_of
 from rankwise.surrogates.threads import one_thread
 from rankwise.surrogates.transfer import TransferSurrogate
 from rankwise.surrogates.tuning import Observations, Tuning, fine_tune
 from rankwise.task import Task, check_one_width
 from rankwise.types import Array
-
-_AT_ONCE = 1000  # configurations that are scored together: all members' activations fit a cache
 
 
 class DeepRankingEnsemble(TransferSurrogate):
@@ -209,21 +207,10 @@ class DeepRankingEnsemble(TransferSurrogate):
     def scores(self, X: Array) -> Array:
         """Scores (M, n) of X (n, d) by each scorer; higher is better."""
         architecture = self._check_fitted()
-        M = architecture.members
-        if not len(X):
-            return np.empty((M, 0))
         columns = torch.as_tensor(np.asarray(X, dtype=np.float32))
-        parts = []
         with one_thread(), torch.inference_mode():
-            scorers: dict[int, Scorers] = {}  # all parts but the last have the same size
-            for start in range(0, len(X), _AT_ONCE):
-                part = columns[start : start + _AT_ONCE]
-                if len(part) not in scorers:
-                    buffers = Buffers(architecture, M, 1, len(part), backward=False)
-                    scorers[len(part)] = Scorers(self._views, self._views, slice(None), buffers)
-                scores = scorers[len(part)].forward(part.expand(M, *part.shape), self._context)
-                parts.append(scores[:, 0].clone())
-            together: Array = torch.cat(parts, dim=1).double().numpy()
+            outputs = outputs_of(architecture, self._views, columns, self._context)
+            together: Array = outputs[:, 0].double().numpy()
         return together
 
     # ------------------------------------------------------------------ files

@@ -18,8 +18,8 @@ from scipy.optimize import minimize
 from rankwise.types import Array
 
 _SQRT5 = math.sqrt(5.0)
-_LENGTHSCALES = (math.log(0.025), math.log(1e4))  # bounds, beyond which nothing changes
-_SEARCH = {"maxiter": 100, "ftol": 1e-6, "gtol": 1e-4}
+LENGTHSCALES = (math.log(0.025), math.log(1e4))  # bounds, beyond which nothing changes
+SEARCH = {"maxiter": 100, "ftol": 1e-6, "gtol": 1e-4}
 # The search ends where the evidence is flat: length-scales of columns that do not matter would
 # otherwise wander on for hundreds of steps without changing a prediction.
 
@@ -181,14 +181,14 @@ def fit_hyperparameters(
     prior = lengthscale_prior(d)
     start = np.log([prior.mode] * d + [max(NOISE_PRIOR.mode, noise_floor)])
     if n > 1:
-        bounds = [_LENGTHSCALES] * d + [(math.log(noise_floor), 10.0)]
+        bounds = [LENGTHSCALES] * d + [(math.log(noise_floor), 10.0)]
         found = minimize(
             lambda theta: _negative_log_posterior(theta, X, y, kernel, prior),
             start,
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            options=_SEARCH,
+            options=SEARCH,
         )
         if np.isfinite(found.fun) and np.isfinite(found.x).all():
             start = found.x
@@ -198,14 +198,25 @@ def fit_hyperparameters(
 def _negative_log_posterior(
     theta: Array, X: Array, y: Array, kernel: Kernel, prior: LogNormal
 ) -> tuple[float, Array]:
-    """Of log length-scales and log noise theta (d + 1,), per observation, and its gradient.
-
-    The constant mean is at its optimum, so its derivative plays no part.
-    """
+    """Of log length-scales and log noise theta (d + 1,), per observation, and its gradient."""
     n, d = X.shape
-    lengthscales, noise = np.exp(theta[:d]), float(np.exp(theta[d]))
-    S = X / lengthscales
-    K, slope = kernel(squared_distances(X, X, lengthscales))
+    S = X / np.exp(theta[:d])
+    log_evidence, W, by_noise = evidence(S, y, kernel, float(np.exp(theta[d])))
+    by_scale = (S * S).T @ W.sum(axis=1) - (S * (W @ S)).sum(axis=0)
+    scale_prior, scale_slope = prior.log_density(theta[:d])
+    noise_prior, noise_slope = NOISE_PRIOR.log_density(theta[d:])
+    value = log_evidence + float(scale_prior.sum() + noise_prior.sum())
+    gradient = np.concatenate([by_scale + scale_slope, by_noise + noise_slope])
+    return -value / n, -gradient / n
+
+
+def evidence(S: Array, y: Array, kernel: Kernel, noise: float) -> tuple[float, Array, float]:
+    """Of y (n,) at scaled points S (n, d): its logarithm, W (n, n) and the slope by log noise.
+
+    The derivative by S is W S - S * (row sums of W). The constant mean is at its optimum, so
+    its derivative plays no part.
+    """
+    K, slope = kernel(squared_distances(S, S, np.ones(S.shape[1])))
     K = K.copy()
     K[np.diag_indices_from(K)] = 1.0 + noise
     L = cholesky(K)
@@ -216,11 +227,4 @@ def _negative_log_posterior(
     alpha = inverse @ (y - constant)
     log_evidence = -0.5 * float((y - constant) @ alpha) - float(np.log(np.diag(L)).sum())
     A = np.outer(alpha, alpha) - inverse  # d log evidence / dK, twice
-    W = A * slope
-    by_scale = (S * S).T @ W.sum(axis=1) - (S * (W @ S)).sum(axis=0)
-    by_noise = 0.5 * noise * float(np.trace(A))
-    scale_prior, scale_slope = prior.log_density(theta[:d])
-    noise_prior, noise_slope = NOISE_PRIOR.log_density(theta[d:])
-    value = log_evidence + float(scale_prior.sum() + noise_prior.sum())
-    gradient = np.concatenate([by_scale + scale_slope, by_noise + noise_slope])
-    return -value / n, -gradient / n
+    return log_evidence, A * slope, 0.5 * noise * float(np.trace(A))

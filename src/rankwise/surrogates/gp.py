@@ -24,8 +24,9 @@ class GaussianProcess(Surrogate):
     dimension), constant mean and fitted noise; hyperparameters by maximum a posteriori.
 
     Args:
-        transform: of the losses: "standardize" (the posterior is in units of the loss) or
-            "copula" (normal scores of ranks; the posterior stays in those units).
+        transform: of the losses: "standardize" (the posterior is in units of the loss),
+            "copula" (normal scores of ranks) or "power" (the power that makes them most like a
+            normal sample); with the last two the posterior stays in units of what they give.
         noise_floor: smallest noise variance, relative to the variance of the losses.
     """
 
@@ -43,16 +44,22 @@ class GaussianProcess(Surrogate):
         self._transform = fit_transform(self.transform, task.losses)
         self._y = y = self._transform(task.losses)
         rows = spread_over(y, _ENOUGH)
-        lengthscales, noise = fit_hyperparameters(
-            task.X[rows], y[rows], matern52, self.noise_floor
-        )
-        self.model = ExactGP.given(task.X, y, matern52, lengthscales, noise)
+        lengthscales, noise = self._hyperparameters(task.X[rows], y[rows])
+        self.model = ExactGP.given(self._inputs(task.X), y, matern52, lengthscales, noise)
         return self
+
+    def _hyperparameters(self, X: Array, y: Array) -> tuple[Array, float]:
+        """Length-scales (d,) and noise, given transformed losses y (n,) at X (n, d)."""
+        return fit_hyperparameters(X, y, matern52, self.noise_floor)
+
+    def _inputs(self, X: Array) -> Array:
+        """What the kernel sees (n, d) of X (n, d)."""
+        return X
 
     def believing(self, X: Array) -> Self:
         twin = copy.copy(self)
         if self.model is not None:
-            model = self.model
+            model, X = self.model, self._inputs(X)
             points, y = np.concatenate([model.X, X]), np.concatenate([self._y, model.mean(X)])
             twin.model = replace(
                 ExactGP.given(points, y, matern52, model.lengthscales, model.noise),
@@ -67,6 +74,7 @@ class GaussianProcess(Surrogate):
             n = len(X)
             return Posterior(np.full(n, self._level), np.ones(n), np.eye(n) if joint else None)
         assert self._transform is not None
+        X = self._inputs(X)
         mean, variance = self.model.posterior(X)
         mean, std = self._transform.unscale(mean, np.sqrt(variance))
         covariance = None

@@ -11,13 +11,17 @@ Shapes: M members, L lists per member, n items per list, d columns, h width, c c
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+_AT_ONCE = 1000  # configurations that are looked at together: all activations fit a cache
+
 _relu_backward = torch.ops.aten.threshold_backward.grad_input._op
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input._op
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Architecture:
         layers: hidden layers of a scorer.
         width: h, of every hidden layer.
         context: c, numbers that describe the support set; 0: no Deep Set.
+        outputs: o, numbers that a member says of an item.
+        tanh: tanh instead of ReLU in the scorers.
     """
 
     columns: int
@@ -37,6 +43,8 @@ class Architecture:
     layers: int = 4
     width: int = 32
     context: int = 16
+    outputs: int = 1
+    tanh: bool = False
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -47,7 +55,7 @@ class Architecture:
             shapes["z"] = (M, c, h)
         for k in range(1, self.layers):
             shapes[f"w{k}"], shapes[f"b{k}"] = (M, h, h), (M, 1, h)
-        shapes["out"], shapes["b_out"] = (M, 1, h), (M, 1, 1)
+        shapes["out"], shapes["b_out"] = (M, self.outputs, h), (M, self.outputs, 1)
         if c:
             for k, (a, b) in enumerate([(self.columns + 1, h), (h, h), (h, h), (h, h), (h, c)]):
                 shapes[f"set{k}"], shapes[f"set_b{k}"] = (a, b), (b,)
@@ -175,8 +183,9 @@ class Buffers:
         self.at = [a.transpose(1, 2) for a in self.a]
         slopes = hidden if backward else (0,)
         self.d = torch.empty(slopes, dtype=dtype), torch.empty(slopes, dtype=dtype)
-        self.scores = torch.empty((members, 1, lists * items), dtype=dtype)
-        self.ones = torch.ones_like(self.scores)
+        self.scores = torch.empty((members, architecture.outputs, lists * items), dtype=dtype)
+        self.ones = torch.ones((members, 1, lists * items), dtype=dtype)
+        self.tanh = architecture.tanh
 
 
 class Scorers:
@@ -204,10 +213,23 @@ class Scorers:
         self.shape = buffers.shape
         self._a, self._at, self._d = buffers.a, buffers.at, buffers.d
         self._scores, self._ones = buffers.scores, buffers.ones
+        self._one_output = self._scores.shape[1] == 1
+        self._bend_ = torch.tanh_ if buffers.tanh else torch.relu_
+        self._tanh = buffers.tanh
         self._z: Tensor | None = None
 
+    @property
+    def features(self) -> Tensor:
+        """The last hidden layer (m, L * n, h) of the last `forward`."""
+        return self._a[-1]
+
+    @property
+    def by_inputs(self) -> Tensor:
+        """What the last `backward` says of the items (m, L * n, d), without their contexts."""
+        return torch.bmm(self._first, self._wt["x"])
+
     def forward(self, X: Tensor, z: Tensor | None) -> Tensor:
-        """Scores (m, L, n).
+        """Scores (m, L, n), or with several outputs (m, o, L * n).
 
         Args:
             X: items (m, L * n, d); m may be an expanded axis.
@@ -216,37 +238,38 @@ class Scorers:
         w, a = self._w, self._a
         self._X, self._z = X, z
         if z is None:
-            torch.baddbmm(w["b0"], X, w["x"], out=a[0]).relu_()
+            self._bend_(torch.baddbmm(w["b0"], X, w["x"], out=a[0]))
         else:
             # The context is the same for a whole list, so it acts as a bias.
             torch.bmm(X, w["x"], out=a[0])
             bias = torch.baddbmm(w["b0"], z, w["z"])
             a[0].view(*self.shape, -1).add_(bias.unsqueeze(2))
-            a[0].relu_()
+            self._bend_(a[0])
         for k, name in enumerate(self._names):
-            torch.baddbmm(w["b" + name[1:]], a[k], w[name], out=a[k + 1]).relu_()
+            self._bend_(torch.baddbmm(w["b" + name[1:]], a[k], w[name], out=a[k + 1]))
         torch.baddbmm(w["b_out"], w["out"], self._at[-1], out=self._scores)
-        return self._scores.view(self.shape)
+        return self._scores.view(self.shape) if self._one_output else self._scores
 
     def backward(self, dscores: Tensor) -> Tensor | None:
         """Add the gradients of the weights; return those of the contexts (m, L, c), if any.
 
         Args:
-            dscores: derivative of the loss by the scores (m, L, n).
+            dscores: derivative of the loss by what `forward` gave, in its shape.
         """
         g, wt = self._g, self._wt
         ds = dscores.view(self._scores.shape)
         torch.baddbmm(g["out"], ds, self._a[-1], out=g["out"])
         g["b_out"].add_(ds.sum(2, keepdim=True))
         d, spare = self._d
-        torch.mul(ds.transpose(1, 2), self._w["out"], out=d)
+        (torch.mul if self._one_output else torch.bmm)(ds.transpose(1, 2), self._w["out"], out=d)
         for k in range(len(self._names) - 1, -1, -1):
             name = self._names[k]
-            _relu_backward(d, self._a[k + 1], 0, grad_input=d)
+            self._unbend(d, self._a[k + 1])
             self._accumulate(name, "b" + name[1:], self._at[k], d)
             torch.bmm(d, wt[name], out=spare)
             d, spare = spare, d
-        _relu_backward(d, self._a[0], 0, grad_input=d)
+        self._unbend(d, self._a[0])
+        self._first = d
         if self._z is None:
             self._accumulate("x", "b0", self._X.transpose(1, 2), d)
             return None
@@ -256,9 +279,49 @@ class Scorers:
         torch.baddbmm(g["z"], self._z.transpose(1, 2), dbias, out=g["z"])
         return torch.bmm(dbias, wt["z"])
 
+    def _unbend(self, d: Tensor, output: Tensor) -> None:
+        """From the derivative by a layer's output to that by its input, in place."""
+        if self._tanh:
+            _tanh_backward(d, output, grad_input=d)
+        else:
+            _relu_backward(d, output, 0, grad_input=d)
+
     def _accumulate(self, weight: str, bias: str, inputs: Tensor, d: Tensor) -> None:
         torch.baddbmm(self._g[weight], inputs, d, out=self._g[weight])
         torch.baddbmm(self._g[bias], self._ones, d, out=self._g[bias])
+
+
+def forwards(
+    architecture: Architecture, parts: dict[str, Tensor], X: Tensor, z: Tensor | None = None
+) -> Iterator[tuple[Scorers, Tensor]]:
+    """All members at X (n, d), part by part: the network and its outputs (M, o, part).
+
+    Both are overwritten by the next part.
+
+    Args:
+        architecture: of the ensemble.
+        parts: its weights, by name.
+        X: items.
+        z: contexts (M, 1, c); None without a Deep Set.
+    """
+    M, ready = architecture.members, {}  # all parts but the last have the same size
+    for start in range(0, len(X), _AT_ONCE):
+        part = X[start : start + _AT_ONCE]
+        if len(part) not in ready:
+            buffers = Buffers(architecture, M, 1, len(part), X.dtype, backward=False)
+            ready[len(part)] = Scorers(parts, parts, slice(None), buffers)
+        scorers = ready[len(part)]
+        yield scorers, scorers.forward(part.expand(M, *part.shape), z)
+
+
+def outputs_of(
+    architecture: Architecture, parts: dict[str, Tensor], X: Tensor, z: Tensor | None = None
+) -> Tensor:
+    """Outputs (M, o, n) of all members at X (n, d); see `forwards`."""
+    found = [outputs.clone() for _, outputs in forwards(architecture, parts, X, z)]
+    if not found:
+        return X.new_empty(architecture.members, architecture.outputs, 0)
+    return torch.cat(found, dim=2)
 
 
 class Adam:

@@ -1,0 +1,175 @@
+"""What a proposal of every method costs, and how far surrogates of one study can be believed.
+
+    python benchmarks/alone.py cost
+    python benchmarks/alone.py calibration
+
+- `cost`: a proposal (`strategy.propose`) in a space of six floats after 50 and after 200
+  evaluations, for every method, in units of the forest's. Methods with a past learnt ten studies
+  of 50 trials before, for a few steps only: how long a proposal takes does not depend on it. All
+  methods take turns, so that other work on the machine hits all of them.
+- `calibration`: surrogates that learn one study alone on three functions without noise. Of other
+  points, the share within the central 50 % and 90 % of what is predicted, the correlation of
+  mean and truth, and minus the log density per point, the truth having variance one. Medians over
+  draws of the evaluated points.
+
+One thread. Seconds are those of the processor. `--quick` says little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+from transfer import COLUMNS, SPACE, begin, machine, markdown, quadratic, seconds
+
+from rankwise import methods
+from rankwise.bench.synthetic import family
+from rankwise.space import Encoder
+from rankwise.strategy import ModelStrategy, Strategy
+from rankwise.task import Task, TaskSet
+
+# ---------------------------------------------------------------------- cost
+
+OBSERVATIONS, STUDIES, PAST_TRIALS = (50, 200), 10, 50
+RANKING, NETWORK, DIST = {"training": {"steps": 20}}, {"steps": 20}, {"steps": 5}
+SHORT: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("dre", "dre-data"), RANKING),
+    **dict.fromkeys(("fsbo", "dklm", "ablr", "multi-blr", "gcp"), NETWORK),
+    **dict.fromkeys(("dist-gp", "dist-blr", "manual-gp", "manual-blr", "multi-gp"), DIST),
+}
+"""Options with which a method learns the past for a few steps."""
+
+
+def cost(names: Sequence[str], repeats: int) -> str:
+    rng = np.random.default_rng(0)
+    past = [quadratic(PAST_TRIALS, rng, f"past-{k}") for k in range(STUDIES)]
+    strategies = {name: learnt(name, past) for name in names}
+    histories = {
+        n: [quadratic(n, rng, explored=True) for _ in range(repeats)] for n in OBSERVATIONS
+    }
+    nothing, warm_up = np.empty((0, COLUMNS)), quadratic(8, rng)
+    times: dict[tuple[str, int], list[float]] = {}
+    for strategy in strategies.values():
+        strategy.propose(warm_up, nothing, np.random.default_rng(0))  # imports
+    for k, n, name in product(range(repeats), OBSERVATIONS, names):
+        ask = partial(
+            strategies[name].propose, histories[n][k], nothing, np.random.default_rng([k, n])
+        )
+        times.setdefault((name, n), []).append(seconds(ask))
+        print(f"{name}, {n} evaluations: {times[name, n][-1]:.3f} s", file=sys.stderr, flush=True)
+    median = {key: statistics.median(values) for key, values in times.items()}
+    rows = [
+        [
+            f"`{name}`",
+            *(ratio(median[name, n], median["forest", n]) for n in OBSERVATIONS),
+            *(1e3 * median[name, n] for n in OBSERVATIONS),
+        ]
+        for name in names
+    ]
+    sizes = [f"{n} evaluations" for n in OBSERVATIONS]
+    header = ["method", *(f"{size}, forests" for size in sizes), *(f"{s}, ms" for s in sizes)]
+    note = f"{COLUMNS} floats, medians of {repeats} proposals; 1 is the time of `forest`."
+    return f"{note}\n\n{markdown(header, rows)}"
+
+
+def ratio(a: float, b: float) -> str:
+    """With two digits; nothing is zero."""
+    value = a / b
+    return "< 0.01" if value < 0.01 else f"{float(f'{value:.2g}'):g}"
+
+
+def learnt(name: str, past: Sequence[Task]) -> Strategy:
+    """The strategy of a method with its past, if it learns from one."""
+    encoder, method = Encoder(SPACE), methods.get(name)
+    options = dict(SHORT.get(name, {}))
+    if "progress" in method.options:
+        options["progress"] = False
+    tasks = TaskSet(tuple(past), (), encoder.fingerprint) if method.transfer else ()
+    return methods.make(name, encoder, tasks, **options)
+
+
+# ---------------------------------------------------------------------- calibration
+
+ALONE: dict[str, dict[str, Any]] = {
+    "gp": {},
+    "forest": {},
+    "hebo": {"transform": "standardize"},  # in whose units the truth is known
+    "dkgp": {},
+    "none-blr": {},
+    "dngo": {},
+    "bohamiann": {},
+    "deep-ensemble": {},
+    "mc-dropout": {},
+}
+FAMILIES, SIZES, OTHERS = ("sinusoids", "branin", "hartmann"), (10, 40), 500
+
+
+def calibration(names: Sequence[str], repeats: int) -> str:
+    rows = []
+    for function, n, name in product(FAMILIES, SIZES, names):
+        found = [believed(name, function, n, seed) for seed in range(repeats)]
+        numbers = (statistics.median(column) for column in zip(*found, strict=True))
+        rows.append([function, n, f"`{name}`", *(f"{number:.2f}" for number in numbers)])
+        print(rows[-1], file=sys.stderr, flush=True)
+    note = f"Medians over {repeats} draws of n points; {OTHERS} others are predicted."
+    header = ["function", "n", "method", "within 50 %", "within 90 %", "correlation", "-log p"]
+    return f"{note}\n\n{markdown(header, rows)}"
+
+
+def believed(name: str, function: str, n: int, seed: int) -> tuple[float, ...]:
+    """Shares within 50 % and 90 %, correlation, minus the log density, of one draw."""
+    benchmark = family(function)
+    problem = benchmark.problem(benchmark.validation[0])
+    encoder, rng = benchmark.encoder, np.random.default_rng([seed, n])
+    X = encoder.sample(n + OTHERS, rng)
+    y = np.array([problem.evaluate(configuration) for configuration in encoder.decode(X)])
+    strategy = methods.make(name, encoder, **ALONE[name])
+    assert isinstance(strategy, ModelStrategy)
+    fitted = strategy.make_surrogate(seed).fit(Task.of(X[:n], y[:n]))
+    posterior, truth = fitted.predict(X[n:]), y[n:]
+    std = np.maximum(posterior.std, 1e-9 * truth.std())
+    z = np.abs(truth - posterior.mean) / std
+    within = [float(np.mean(z < norm.ppf(0.5 + share / 2))) for share in (0.5, 0.9)]
+    varies = posterior.mean.std() > 0
+    correlation = float(np.corrcoef(posterior.mean, truth)[0, 1]) if varies else 0.0
+    density = norm(posterior.mean / truth.std(), std / truth.std()).logpdf(truth / truth.std())
+    return *within, correlation, -float(density.mean())
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parts = parser.add_subparsers(dest="part", required=True)
+    summaries = {"cost": "seconds per proposal", "calibration": "how far predictions hold"}
+    for name, summary in summaries.items():
+        part = parts.add_parser(name, help=summary)
+        part.add_argument("--methods", help="separated by commas; by default all")
+        part.add_argument("--repeats", type=int, default=5)
+        part.add_argument("--quick", action="store_true", help="a trial run that says little")
+    arguments = parser.parse_args()
+    begin()
+    warnings.filterwarnings("ignore", message="no past task")
+    load, repeats = os.getloadavg()[0], 1 if arguments.quick else arguments.repeats
+    if arguments.part == "cost":
+        wanted = arguments.methods.split(",") if arguments.methods else methods.available()
+        text = cost(list(dict.fromkeys([*wanted, "forest"])), repeats)
+    else:
+        text = calibration(
+            arguments.methods.split(",") if arguments.methods else list(ALONE), repeats
+        )
+    print(f"{machine(load, ('rankwise', 'torch', 'numpy', 'scipy', 'scikit-learn'))}\n\n{text}")
+
+
+if __name__ == "__main__":
+    main()
