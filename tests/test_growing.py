@@ -16,7 +16,7 @@ from ConfigSpace import ConfigurationSpace, Float, GreaterThanCondition, Integer
 from ConfigSpace.conditions import EqualsCondition
 from objectives import tower
 
-from rankwise import Growing, Optimizer, minimize
+from rankwise import Growing, Optimizer, make_space, minimize
 from rankwise.errors import ConfigurationError, OptionError, UnknownNameError
 from rankwise.methods import make
 from rankwise.space import Encoder
@@ -61,6 +61,54 @@ def test_given_configurations_open_their_level():
     plan = Growing("depth", given=[deep, good])
     found = minimize(tower, tower_space(), trials=14, seed=0, method="mbo", grow=plan)
     assert found.trials[2].configuration == good and found.trials[6].configuration == deep
+
+
+def test_given_configurations_of_the_lowest_level_are_evaluated_too():
+    flat = {"depth": 1, "rate": 0.6, "width_1": 0.2}
+    found = minimize(
+        tower, tower_space(), trials=14, seed=0, method="mbo", grow=Growing("depth", given=[flat])
+    )
+    assert found.trials[1].configuration == flat
+
+
+def run(grow: Growing, trials: int, cost: float, **options) -> list[int]:
+    """Depths of trials that a simulated clock gives so many seconds each."""
+    optimizer = Optimizer(tower_space(), method="random", seed=0, grow=grow, **options)
+    for _ in range(trials):
+        [configuration] = optimizer.ask()
+        optimizer.tell(configuration, tower(configuration), cost=cost)
+    return [trial.configuration["depth"] for trial in optimizer.trials]
+
+
+def test_no_level_is_skipped_however_long_trials_take():
+    grown = run(Growing("depth", seconds=7.0, least=2), 8, cost=5.0)
+    assert grown[0] == 1 and grown[1:3] == [2, 2] and grown[3:5] == [3, 3]
+
+
+def test_the_design_ends_with_its_level():
+    grown = run(Growing("depth", seconds=7.0, least=1), 6, cost=0.4, design="lhs-6")
+    assert grown[:3] == [1] * 3 and grown[3] == 2  # level 1 has one second
+
+
+def test_seconds_of_several_workers_are_divided():
+    alone = run(Growing("depth", seconds=7.0, least=0), 6, cost=0.5)
+    several = run(Growing("depth", seconds=7.0, least=0, workers=4), 6, cost=0.5)
+    assert max(alone[3:]) > 1 and set(several) == {1}
+
+
+def test_seconds_that_nobody_tells_are_asked_for():
+    optimizer = Optimizer(tower_space(), seed=0, grow=Growing("depth", seconds=5.0))
+    [configuration] = optimizer.ask()
+    optimizer.tell(configuration, 1.0)
+    with pytest.raises(OptionError, match="cost="):
+        optimizer.ask()
+
+
+def test_slow_proposals_count_as_seconds():
+    found = minimize(
+        tower, tower_space(), seconds=3.0, seed=0, method="gp", grow=Growing("depth", least=1)
+    )
+    assert set(depths(found)) == {1, 2, 3}
 
 
 @pytest.mark.parametrize("method", ["random", "grid", "gp", "mbo", "tpe", "cma-es", "dre-ri"])
@@ -177,6 +225,27 @@ def test_another_plan_for_a_stored_study_is_noticed(tmp_path):
         minimize(tower, tower_space(), grow=Growing("depth", least=1), **options)
 
 
+def test_a_study_that_is_resumed_grows_as_it_was_begun(tmp_path):
+    options = {"storage": f"sqlite:///{tmp_path / 'runs.db'}", "name": "s", "method": "random"}
+    plan = Growing(
+        "depth",
+        trials=28,
+        shares=np.array([1, 2, 4]),
+        given=[{"depth": np.int64(1), "rate": 0.5, "width_1": 0.5}],
+    )
+    minimize(tower, tower_space(), seed=0, grow=plan, trials=3, **options)
+    resumed = minimize(tower, tower_space(), trials=14, **options)
+    whole = minimize(tower, tower_space(), trials=14, seed=0, grow=plan, method="random")
+    assert [t.configuration for t in resumed.trials] == [t.configuration for t in whole.trials]
+
+
+def test_a_flat_study_that_goes_on_growing_is_noticed(tmp_path):
+    options = {"storage": f"sqlite:///{tmp_path / 'runs.db'}", "name": "s", "method": "random"}
+    minimize(tower, tower_space(), seed=0, trials=3, **options)
+    with pytest.warns(UserWarning, match="begun without growing"):
+        minimize(tower, tower_space(), trials=5, grow="depth", **options)
+
+
 def test_a_growing_optimizer_can_be_pickled():
     optimizer = Optimizer(tower_space(), seed=0, grow=Growing("depth", trials=14))
     optimizer.ask()
@@ -199,6 +268,8 @@ def test_the_design_has_the_size_of_the_lowest_level():
         (Growing("depth", levels=(2, 2, 3)), OptionError, "above the one before"),
         (Growing("depth", shares=(1, 2)), OptionError, "3 levels"),
         (Growing("depth", least=-1), OptionError, "least"),
+        (Growing("depth", shares=(1, np.inf, 2)), OptionError, "3 levels"),
+        (Growing("depth", seconds=np.inf), OptionError, "seconds"),
         (Growing("depth", trials=3, seconds=2.0), OptionError, "not of both"),
         (Growing("depth", given=[{"depth": 9}]), ConfigurationError, "depth"),
         (3, OptionError, "grow is"),
@@ -207,6 +278,19 @@ def test_the_design_has_the_size_of_the_lowest_level():
 def test_a_wrong_plan_is_refused(plan, error, text):
     with pytest.raises(error, match=text):
         minimize(tower, tower_space(), trials=5, grow=plan)
+
+
+def test_a_number_of_many_values_needs_levels():
+    with pytest.raises(OptionError, match="levels="):
+        minimize(lambda c: 0.0, {"trees": (1, 2000)}, trials=5, grow="trees")
+
+
+def test_what_is_not_always_active_cannot_grow():
+    space = make_space(
+        {"kind": ["linear", "mlp"], "depth": (1, 3)}, when={"depth": {"kind": "mlp"}}
+    )
+    with pytest.raises(OptionError, match="not always active"):
+        minimize(lambda c: 0.0, space, trials=5, grow="depth")
 
 
 def test_an_optimizer_must_know_the_budget():

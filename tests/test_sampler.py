@@ -409,6 +409,25 @@ def test_pruners_keep_working(archive):
         assert {t.state for t in study.trials} <= {TrialState.COMPLETE, TrialState.PRUNED}
 
 
+def test_hyperband_does_not_keep_it_from_proposing(caplog):
+    """Samplers get another kind of study from it."""
+
+    def objective(trial: optuna.Trial) -> float:
+        x, y = (trial.suggest_float(name, -5.0, 5.0) for name in "xy")
+        for step in range(3):
+            trial.report(x * x + y * y, step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        return x * x + y * y
+
+    pruner = optuna.pruners.HyperbandPruner(max_resource=3)
+    study = optuna.create_study(sampler=RankwiseSampler(seed=0, alone="gp"), pruner=pruner)
+    with caplog.at_level(logging.WARNING, logger="rankwise"):
+        study.optimize(objective, n_trials=25)
+    assert not [r for r in caplog.records if "no proposal" in r.getMessage()]
+    assert study.best_value < 0.5
+
+
 # ---------------------------------------------------------------------- many workers
 
 

@@ -30,6 +30,9 @@ from rankwise.types import Array, Mask
 DESIGN = 5
 """Size of the design at the lowest level, unless the method has no use for one (as the thesis)."""
 
+MOST_LEVELS = 12
+"""Values that are levels of their own, at most."""
+
 _SAMPLE = 256  # configurations by which it is seen what can be active at the lowest level
 
 
@@ -44,11 +47,13 @@ class Growing:
         shares: of the budget, for each level; by default each gets twice as much as the one below
             it: 1/7, 2/7 and 4/7 of three.
         least: a level begins with so many evaluations of the values that it brings, proposed by
-            the method like any others, so that one bad trial does not close the level.
+            the method like any others, so that one bad trial does not close the level. They are
+            made even if its budget was used up before it began.
         given: configurations to evaluate first at the level to which they belong, such as networks
             of several convolutions that are known to be possible.
         trials: all levels together; by default what the run has.
-        seconds: of evaluation, instead of trials.
+        seconds: instead of trials, of proposals and evaluations.
+        workers: among which these seconds are divided; by default those of the run.
 
     Example:
         >>> from rankwise import minimize
@@ -68,6 +73,7 @@ class Growing:
     given: Sequence[Mapping[str, Any]] = ()
     trials: int | None = None
     seconds: float | None = None
+    workers: int = 1
 
     @classmethod
     def of(cls, grow: str | Growing) -> Growing:
@@ -81,20 +87,17 @@ class Growing:
             )
         return cls(grow)
 
-    def within(self, trials: int | None, seconds: float | None) -> Growing:
+    def within(self, trials: int | None, seconds: float | None, workers: int) -> Growing:
         """The same with the budget of a run, if it has none of its own."""
         if self.trials is not None or self.seconds is not None:
             return self
-        return replace(self, trials=trials, seconds=seconds if trials is None else None)
+        timed = seconds if trials is None else None
+        return replace(self, trials=trials, seconds=timed, workers=workers)
 
     @property
     def description(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {
-            field.name: _plain(value)
-            for field in fields(self)
-            if (value := getattr(self, field.name)) not in (None, ())
-        }
+        """As JSON data, from which `Growing(**description)` makes it again."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
     def strategy(self, inner: Strategy) -> GrowingStrategy:
         """A method's strategy for the whole space, let loose level by level.
@@ -106,13 +109,15 @@ class Growing:
         """
         levels = self._checked_levels(inner.encoder)
         shares = [2.0**k for k in range(len(levels))] if self.shares is None else self.shares
-        if len(shares) != len(levels) or not all(is_number(s) and s > 0 for s in shares):
+        if len(shares) != len(levels) or not all(is_number(s) and 0 < s < np.inf for s in shares):
             raise OptionError(f"{len(levels)} levels need as many positive shares, not {shares!r}")
         if self.least:
             check_count("least", self.least)
         budget = self._checked_budget()
         ends = budget * np.cumsum(shares)[:-1] / np.sum(shares)
-        room = int(ends[0]) if len(ends) and self.trials is not None else DESIGN
+        given = inner.encoder.encode(self.given)
+        lowest = sum(c[self.by] <= levels[0] for c in self.given)
+        room = int(ends[0]) - lowest if len(ends) and self.trials is not None else DESIGN
         return GrowingStrategy(
             inner.encoder,
             None if inner.design is None else Design("lhs", max(1, min(DESIGN, room))),
@@ -121,8 +126,9 @@ class Growing:
             levels,
             tuple(ends.tolist()),
             self.trials is None,
+            self.workers,
             self.least,
-            inner.encoder.encode(self.given),
+            given,
         )
 
     def _checked_levels(self, encoder: Encoder) -> tuple[int, ...]:
@@ -131,9 +137,18 @@ class Growing:
             raise UnknownNameError("hyperparameter to grow by", self.by, known)
         parameter = known[self.by]
         if not (isinstance(parameter, Number) and parameter.integer):
-            raise OptionError(f"a search grows by an integer, and {self.by!r} is none")
+            raise OptionError(
+                f"a search grows by an integer of several values, and {self.by!r} is none"
+            )
+        if self.by in encoder.activity:
+            raise OptionError(f"a search cannot grow by {self.by!r}, which is not always active")
         low, high = int(parameter.lower), int(parameter.upper)
         if self.levels is None:
+            if high - low >= MOST_LEVELS:
+                raise OptionError(
+                    f"{self.by!r} has {high - low + 1} values: say which are levels, as in "
+                    f"Growing({self.by!r}, levels=({(low + high) // 2}, {high}))"
+                )
             return tuple(range(low, high + 1))
         levels = tuple(self.levels)
         whole = all(is_number(level, Integral) for level in levels)
@@ -150,7 +165,8 @@ class Growing:
             return float(check_count("trials", self.trials))
         if self.seconds is None:
             raise OptionError("a growing search must know its budget: Growing(..., trials=30)")
-        if not (is_number(self.seconds) and self.seconds > 0):
+        check_count("workers", self.workers)
+        if not (is_number(self.seconds) and 0 < self.seconds < np.inf):
             raise OptionError(f"seconds must be a positive number, not {self.seconds!r}")
         return float(self.seconds)
 
@@ -166,8 +182,9 @@ class GrowingStrategy(Strategy):
         inner: proposes, for the whole space.
         by: the hyperparameter.
         levels: its largest value at each level (L,).
-        ends: trials, or seconds of evaluation, after which a level is over; of the last, none.
+        ends: trials, or seconds, after which a level is over; of the last, none.
         timed: whether these are seconds.
+        workers: among which the seconds of trials are divided.
         least: evaluations of the new values with which a level begins.
         given: configurations (n, d) to evaluate at the beginning of their level.
     """
@@ -177,6 +194,7 @@ class GrowingStrategy(Strategy):
     levels: tuple[int, ...]
     ends: tuple[float, ...]
     timed: bool
+    workers: int
     least: int
     given: Array
 
@@ -202,22 +220,51 @@ class GrowingStrategy(Strategy):
         }
         return lowest.restricted(first)
 
-    def level(self, history: Task, pending: int = 0) -> int:
-        """The number of the level, from 0, after the evaluations so far."""
-        spent = float(np.nansum(history.cost)) if self.timed else len(history) + pending
+    def spent(self, history: Task, pending: int, proposing: float) -> float:
+        """How much of the budget is used up.
+
+        Args:
+            history: the evaluations so far.
+            pending: how many more are being evaluated.
+            proposing: seconds that all proposals took.
+
+        Raises:
+            OptionError: levels take seconds, and nobody said how many the evaluations took.
+        """
+        if not self.timed:
+            return len(history) + pending
+        if len(history) and np.isnan(history.cost).all():
+            raise OptionError(
+                "a search that grows by seconds must know them: "
+                "tell(configuration, value, cost=...)"
+            )
+        return (float(np.nansum(history.cost)) + proposing) / self.workers
+
+    def level(self, spent: float) -> int:
+        """The number of the level, from 0, when so much of the budget is used up."""
         return int(np.searchsorted(self.ends, spent, side="right"))
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
-        last = len(self.levels) - 1
-        for level in range(self.level(history, len(pending)), last):
+        level = self.level(self.spent(history, len(pending), 0.0))
+        return self.propose_at(level, history, pending, rng)
+
+    def propose_at(
+        self, level: int, history: Task, pending: Array, rng: np.random.Generator
+    ) -> Array:
+        """Like `propose`, at a level; what it and those below it owe comes first."""
+        for below in range(level + 1):
+            row = self._owed(below, history, pending, rng)
+            if row is not None:
+                return row
+        for above in range(level, len(self.levels) - 1):
             try:
-                return self._propose_at(level, history, pending, rng)
+                return self._kept_to(self._upto[above], history, pending, rng)
             except SpaceExhausted:
-                pass  # this level has nothing left: the next one begins before its time
-        return self._propose_at(last, history, pending, rng)
+                pass  # it has nothing left: the next one begins before its time
+        return self._kept_to(self._upto[-1], history, pending, rng)
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
-        level = self.level(history)
+        level = self.level(self.spent(history, 0, 0.0))
         values = self._values(pool)
         kept = np.flatnonzero(values <= self.levels[level])
         if self._owes(level, history.X):
@@ -238,21 +285,22 @@ class GrowingStrategy(Strategy):
 
     # ------------------------------------------------------------------ one level
 
-    def _propose_at(
+    def _owed(
         self, level: int, history: Task, pending: Array, rng: np.random.Generator
-    ) -> Array:
+    ) -> Array | None:
+        """A given configuration of a level, or one of its new values if there were too few."""
         seen = Seen(history.X, pending)
         given = legal_rows(self._new[level], self.given)
         fresh = given[seen.new(given)] if len(given) else given
         if len(fresh):
             first: Array = fresh[0]
             return first
-        if self._owes(level, np.concatenate([history.X, pending])):
-            try:
-                return self._kept_to(self._new[level], history, pending, rng)
-            except SpaceExhausted:
-                pass  # it has fewer configurations than are asked for
-        return self._kept_to(self._upto[level], history, pending, rng)
+        if not self._owes(level, np.concatenate([history.X, pending])):
+            return None
+        try:
+            return self._kept_to(self._new[level], history, pending, rng)
+        except SpaceExhausted:
+            return None  # it has fewer configurations than are asked for
 
     def _kept_to(
         self, encoder: Encoder, history: Task, pending: Array, rng: np.random.Generator
@@ -306,9 +354,11 @@ class GrowingStrategy(Strategy):
 
 
 def _plain(value: Any) -> Any:
-    """A tuple as a list, with plain values, as JSON has it."""
+    """Numbers of numpy as Python's, tuples and arrays as lists, as JSON has them."""
     if isinstance(value, Mapping):
-        return dict(value)
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(entry) for entry in value]
-    return value
+    return value if isinstance(value, str | int | float | None) else repr(value)

@@ -104,7 +104,7 @@ def minimize(
         progress: show a live display; by default if the output is a terminal.
         grow: the name of an integer that unlocks other hyperparameters, such as the number of
             layers: it goes up level by level, and each level gets a share of `trials` (or of
-            `seconds`, of evaluation). A `rankwise.Growing` says more.
+            `seconds`). A `rankwise.Growing` says more. A resumed study grows as it was begun.
         **options: of the method; see `rankwise.methods.get(method).options`.
 
     Raises:
@@ -128,7 +128,7 @@ def minimize(
     own = methods.get(method).options
     learning: dict[str, Any] = {"progress": progress} if "progress" in own else {}
     if grow is not None:
-        grow = Growing.of(grow).within(trials, seconds)
+        grow = Growing.of(grow).within(trials, seconds, evaluator.n_jobs)
     # A wrong option, design or seed is found here, before a study is created.
     checked = Optimizer(
         encoder,
@@ -146,11 +146,11 @@ def minimize(
     settle(log, "method", method, method)
     settle(log, "n_jobs", evaluator.n_jobs, evaluator.n_jobs)
     settle(log, "options", {key: repr(value) for key, value in options.items()})
-    settle(log, "grow", None if grow is None else Growing.of(grow).description)
     design = settle(log, "design", _plain_design(design))
     context = _settled_context(log, checked.context)
     if len(past):
         settle(log, "past tasks", past.digest)
+    checked = _settled_growth(log, checked, grow)
     optimizer = checked.restarted(design=design, seed=seed)
     optimizer.context = context
     run = Run(optimizer, evaluator, log, direction, target, watchers)
@@ -352,6 +352,22 @@ def _settled_context(log: StudyLog, context: Mapping[str, float]) -> Mapping[str
     settle(log, "data", hashlib.sha256(told.encode()).hexdigest()[:16])
     attach_context(log.study, dict(context))
     return context
+
+
+def _settled_growth(log: StudyLog, optimizer: Optimizer, grow: Growing | None) -> Optimizer:
+    """An optimizer that grows as the caller says, else as the resumed study noted."""
+    if grow is None:
+        noted = log.noted("grow")
+        return optimizer if noted is None else optimizer.growing(Growing(**noted))
+    if log.size and log.noted("grow") is None:
+        warnings.warn(
+            f"study {log.study.study_name!r} was begun without growing by {grow.by!r}: its next "
+            "trials differ from those of an uninterrupted run",
+            RunWarning,
+            stacklevel=3,
+        )
+    settle(log, "grow", grow.description)
+    return optimizer
 
 
 def settle(log: StudyLog, what: str, asked: Any, chosen: Any = None) -> Any:

@@ -18,7 +18,7 @@ from rankwise import methods
 from rankwise.context.data import known_facts
 from rankwise.design import Design
 from rankwise.errors import OptionError, SpaceExhausted, check_name, is_number
-from rankwise.growing import Growing
+from rankwise.growing import Growing, GrowingStrategy
 from rankwise.proposal import Seen
 from rankwise.space import Encoder
 from rankwise.strategy import Explanation, Strategy
@@ -100,6 +100,12 @@ class Optimizer:
         if grow is not None:
             self._strategy = Growing.of(grow).strategy(self._strategy)
         self._begin(seed, design)
+
+    def growing(self, grow: Growing) -> Self:
+        """An optimizer of the same method that grows; call `restarted` to begin."""
+        twin = copy.copy(self)
+        twin._strategy = grow.strategy(self._strategy)
+        return twin
 
     def restarted(
         self,
@@ -269,13 +275,23 @@ class Optimizer:
         ]
         history = self._task(known)
         pending = self._matrix(sorted(set(self._trials) - {t.number for t in known}))
-        if number < len(self._design_rows):
+        level = self._level(known, history, len(pending))
+        if number < len(self._design_rows) and not level:
             seen = Seen(history.X, pending)
             fresh = self._design_rows[seen.new(self._design_rows)]
             if len(fresh):
                 row: Array = fresh[0]
                 return row
+        if isinstance(self._strategy, GrowingStrategy):
+            return self._strategy.propose_at(level, history, pending, self._rng(number))
         return self._strategy.propose(history, pending, self._rng(number))
+
+    def _level(self, known: list[Trial], history: Task, pending: int) -> int:
+        """Of a search that grows; a design is over when the lowest level is."""
+        if not isinstance(self._strategy, GrowingStrategy):
+            return 0
+        proposing = float(np.nansum([trial.proposal_seconds for trial in known]))
+        return self._strategy.level(self._strategy.spent(history, pending, proposing))
 
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, stream])

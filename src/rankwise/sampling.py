@@ -182,7 +182,9 @@ def given_params(trial: FrozenTrial) -> dict[str, Any]:
 def past_study(study: Study, trials: Sequence[FrozenTrial]) -> PastStudy:
     """What is finished of a study that is being run."""
     direction = "minimize" if study.direction == StudyDirection.MINIMIZE else "maximize"
-    return columns_of_trials(study.study_name, direction, trials, context_of(study.user_attrs))
+    # Hyperband hands its samplers a study that has no `user_attrs`.
+    known = study._storage.get_study_user_attrs(study._study_id)
+    return columns_of_trials(study.study_name, direction, trials, context_of(known))
 
 
 def running_params(

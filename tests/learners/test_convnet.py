@@ -10,6 +10,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from torch import nn
 
@@ -273,3 +274,32 @@ def test_rows_that_are_kept_apart():
     assert len(kept_apart(np.array([0, 0, 1]), 0.01, seed=0)) == 1
     with pytest.raises(OptionError, match="none can be kept apart"):
         kept_apart(np.array([0, 1, 2]), 0.5, seed=0)
+
+
+def test_the_best_epoch_is_restored_if_training_ends_within_the_next(digits):
+    X, y = digits
+    network = ConvNetClassifier(
+        (Dense(20),),
+        epochs=4,
+        validation=0.3,
+        random_state=0,
+        on_batch=lambda epoch, batch, loss, network: epoch == 4 and batch == 2,
+    ).fit(X, y)
+    assert network.epochs_ == 3
+    plain = ConvNetClassifier((Dense(20),), epochs=3, validation=0.3, random_state=0).fit(X, y)
+    assert np.array_equal(network.predict_proba(X), plain.predict_proba(X))
+
+
+def test_a_fit_that_fails_leaves_nothing_of_the_last_one(digits):
+    X, y = digits
+    network = ConvNetClassifier((Dense(5),), epochs=1, random_state=0).fit(X, y)
+    with pytest.raises(GeometryError):
+        network.set_params(layers=(Conv(5, kernel=50),)).fit(X.reshape(-1, 8, 8), y)
+    with pytest.raises(NotFittedError):
+        network.predict(X)
+
+
+@pytest.mark.parametrize("layers", [["dense"], Dense(5), None])
+def test_layers_that_are_none_are_refused(digits, layers):
+    with pytest.raises(OptionError, match="Dense and Conv"):
+        ConvNetClassifier(layers).fit(*digits)

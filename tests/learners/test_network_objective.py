@@ -127,6 +127,44 @@ def test_pruners_end_trainings_and_the_sampler_learns_from_them(stripes):
     assert study.best_value < 0.5
 
 
+def test_a_study_goes_on_after_networks_that_cannot_be_trained(stripes):
+    naive = convnet_space((6, 6), max_layers=2, buildable=False, batch_sizes=(16, 32))
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(objective(stripes, epochs=1).trial_objective(naive), n_trials=12)
+    failed = [t for t in study.trials if "error" in t.user_attrs]
+    assert failed and all("GeometryError" in t.user_attrs["error"] for t in failed)
+    assert len(failed) < 12
+
+
+def test_a_study_that_maximizes_is_refused(stripes):
+    study = optuna.create_study(direction="maximize")
+    with pytest.raises(ValueError, match="minimize"):
+        study.optimize(objective(stripes).trial_objective(SPACE), n_trials=1)
+
+
+def test_the_users_own_report_is_called_beside_the_pruners(stripes):
+    epochs = []
+    own = objective(stripes, on_epoch=lambda epoch, score, network: epochs.append(epoch))
+    study = optuna.create_study(pruner=optuna.pruners.NopPruner())
+    study.enqueue_trial(all_convolutional(SPACE, 1))
+    study.optimize(own.trial_objective(SPACE), n_trials=1)
+    assert epochs == [1, 2] and len(study.trials[0].intermediate_values) == 2
+
+
+def test_training_that_ends_within_its_first_epoch_has_no_loss(stripes):
+    ended = objective(stripes, on_batch=lambda *_: True)
+    assert np.isnan(ended(all_convolutional(SPACE, 1)))
+
+
+def test_log_loss_knows_classes_without_a_validation_row(stripes):
+    X, y = stripes
+    y = np.where(np.arange(len(y)) < 2, 2, y)
+    rows = {"validation": (X[10:40], y[10:40]), "metric": "neg_log_loss", "epochs": 1}
+    assert NetworkObjective(X, y, random_state=0, **rows)(all_convolutional(SPACE, 1)) > 1.0
+    with pytest.raises(OptionError, match="2 of 3 classes"):
+        NetworkObjective(X, y, **{**rows, "metric": "roc_auc_ovr"})(all_convolutional(SPACE, 1))
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_loss_of_probabilities_can_be_the_metric(stripes):
     loss = objective(stripes, metric="neg_log_loss")(all_convolutional(SPACE, 1))

@@ -184,6 +184,7 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from rankwise.learners.epochs import Progress
 
         parts.check_options(self)
+        self.__dict__.pop("net_", None)  # if this fails, nothing is left that is half new
         X, y = validate_data(self, X, y, **_NUMBERS)
         check_classification_targets(y)
         self._row_shape = X.shape[1:]
@@ -234,8 +235,9 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from rankwise.learners.epochs import copied
 
         progress = self._progress
-        if progress.best_state is None or progress.best_epoch == progress.epochs:
+        if progress.best_state is None:
             return None
+        # Also if the last epoch is the best: the next one may have been stopped half-way.
         last = copied(self.module_)
         self.module_.load_state_dict(progress.best_state)
         return last

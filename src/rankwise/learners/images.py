@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, log_loss
 
 from rankwise.errors import GeometryError, OptionError
 from rankwise.learners.layers import Shape, image_shape
@@ -113,7 +113,19 @@ def epoch_score(
         scorer = get_scorer(metric)
     except ValueError as error:
         raise OptionError(f"unknown metric {metric!r}; see sklearn.metrics.get_scorer") from error
-    return lambda probabilities: float(scorer(_Predicted(probabilities, classes), truth, truth))
+    if metric == "neg_log_loss":  # the scorer has no way to learn of a class without a row
+        return lambda probabilities: -float(log_loss(truth, probabilities, labels=classes))
+
+    def score(probabilities: Array) -> float:
+        try:
+            return float(scorer(_Predicted(probabilities, classes), truth, truth))
+        except ValueError as error:
+            raise OptionError(
+                f"metric {metric!r} cannot be computed of the validation rows, which have "
+                f"{len(np.unique(y))} of {len(classes)} classes: {error}"
+            ) from error
+
+    return score
 
 
 class _Predicted(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -22,8 +22,8 @@ from typing import Any
 
 from ConfigSpace import ConfigurationSpace
 
-from rankwise.errors import check_count
-from rankwise.learners.layers import SAME, Conv, Dense, Layer, image_shape
+from rankwise.errors import OptionError, check_count, check_name
+from rankwise.learners.layers import ACTIVATIONS, SAME, Conv, Dense, Layer, image_shape
 from rankwise.parameters import Choice, Number
 from rankwise.shorthand import make_space
 from rankwise.space import Encoder
@@ -73,6 +73,11 @@ def convnet_space(
     """
     shape = image_shape(input_shape)
     check_count("max_layers", max_layers)
+    for name in activations:
+        check_name("activation", name, ACTIVATIONS)
+    for what, values in (("batch_sizes", batch_sizes), ("activations", activations)):
+        if not len(values):
+            raise OptionError(f"{what} must not be empty: there is nothing to choose from")
     parameters: dict[str, Any] = {
         "layers": (1, max_layers) if max_layers > 1 else 1,
         "learning_rate": (0.05, 0.3),
@@ -215,7 +220,9 @@ def _ordered(values: Sequence[int]) -> Any:
 
 
 def all_convolutional(space: ConfigurationSpace | Encoder, layers: int) -> Configuration:
-    """A network of so many convolutions that can be built, as a configuration of `convnet_space`.
+    """A network of so many convolutions and nothing else, as a configuration of `convnet_space`.
+
+    In the thesis's space it takes images with more than four pixels per layer on each side.
 
     Given to a growing search (`Growing(given=...)`) or a design, it makes sure that networks of
     several convolutions are tried, which are rare among random configurations of the thesis's

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import OptionError, check_count, check_name, is_number
-from rankwise.learners.layers import check_dropout
+from rankwise.learners.layers import Conv, Dense, check_dropout
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,9 +35,14 @@ def check_options(network: ConvNetClassifier) -> None:
             raise OptionError("patience needs validation: a share of the rows, or (X, y)")
     for name in ("learning_rate", "momentum", "weight_decay"):
         value = getattr(network, name)
-        if not is_number(value) or value < 0:
+        if not (is_number(value) and 0 <= value < math.inf):
             raise OptionError(f"{name} must be a number of at least 0, not {value!r}")
-    normal = network.batch_norm or any(layer.batch_norm for layer in network.layers)
+    if network.module is not None:
+        return
+    layers = network.layers
+    if not isinstance(layers, Sequence) or any(not isinstance(x, Conv | Dense) for x in layers):
+        raise OptionError(f"layers is a sequence of Dense and Conv, not {layers!r}")
+    normal = network.batch_norm or any(layer.batch_norm for layer in layers)
     if network.batch_size == 1 and normal:
         raise OptionError("batch normalisation needs a batch_size of at least 2")
 
