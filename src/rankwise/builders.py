@@ -55,7 +55,8 @@ def gaussian_process(
     if not (isinstance(noise_floor, float) and noise_floor > 0):
         raise OptionError(f"noise_floor must be a positive number, not {noise_floor!r}")
     surrogate = partial(_make_gp, transform, noise_floor)
-    return _assembled(encoder, surrogate, acquisition, liar)
+    cost = partial(_make_gp, "standardize", noise_floor)  # seconds are wanted, not scores
+    return _assembled(encoder, surrogate, acquisition, liar, make_cost_surrogate=cost)
 
 
 def random_forest(
@@ -267,7 +268,16 @@ def hebo(
 
     make = partial(_make_alone, "WarpedGP", settings)
     make(0)
-    return _assembled(encoder, make, acquisition, liar, maximizer=Maximizer(spacing=0.0))
+    return _assembled(
+        encoder,
+        make,
+        acquisition,
+        liar,
+        make_cost_surrogate=partial(
+            _make_alone, "WarpedGP", {**settings, "transform": "standardize"}
+        ),
+        maximizer=Maximizer(spacing=0.0),
+    )
 
 
 def untaught_ranking_ensemble(
