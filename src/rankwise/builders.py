@@ -501,6 +501,8 @@ def _assembled(
     from rankwise.proposal import Maximizer
     from rankwise.strategy import ModelStrategy
 
+    if liar == "believer" and not (surrogate := make_surrogate(0)).believes:
+        raise OptionError(f"{type(surrogate).__name__} cannot believe: choose another liar")
     # 4d leaves too little of a budget of 60: docs/benchmarks.md. Who knows needs none.
     design = None if informed else Design("lhs", "2d")
     return ModelStrategy(
