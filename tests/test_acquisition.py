@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from rankwise import Optimizer
 from rankwise import acquisition as acq
 from rankwise.errors import OptionError, UnknownNameError
 from rankwise.surrogates.base import Posterior
@@ -123,6 +124,32 @@ def test_points_of_the_front_that_are_better_are_counted_once():
     _, first = np.unique(values[front], axis=0, return_index=True)
     expected = better[front][first].sum(axis=0)
     assert acq.times_dominated(values).tolist() == expected.tolist()
+
+
+def test_points_that_are_not_numbers_are_worse_than_all_others():
+    values = np.array([[1.0, np.nan], [0.0, 2.0], [1.0, 1.0], [np.nan, np.nan], [-np.inf, 0.0]])
+    assert acq.times_dominated(values).tolist() == [2.0, 0.0, 0.0, 2.0, 2.0]
+    assert acq.times_dominated(np.full((3, 2), np.nan)).tolist() == [0.0] * 3
+
+
+def test_the_ensemble_does_not_choose_among_utilities_that_are_not_numbers(rng):
+    with pytest.raises(ValueError, match="no utility is a number"):
+        acq.Ensemble()(Posterior(np.full(3, np.nan), np.ones(3)), 0.0, rng)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_the_ensemble_ends_on_the_largest_losses_there_are():
+    optimizer = Optimizer({"x": (0.0, 1.0)}, method="gp", acquisition="mace", seed=0)
+    for k in range(8):
+        optimizer.tell({"x": k / 7}, (-1) ** (k // 4) * 1.7e308)
+    [proposal] = optimizer.ask()
+    assert 0 <= proposal["x"] <= 1
+
+
+@pytest.mark.parametrize("option", ["xi", "lam"])
+def test_the_ensemble_checks_its_settings(option):
+    with pytest.raises(OptionError, match=f"{option} must not be negative"):
+        acq.Ensemble(**{option: -1.0})
 
 
 def test_the_ensemble_of_acquisitions_takes_a_random_one_of_the_best(rng):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rankwise.surrogates import BayesianNetworks
-from rankwise.surrogates.alone import Networks
+from rankwise.surrogates.alone import Networks, seeded
 from rankwise.surrogates.bohamiann import Energy
 from rankwise.surrogates.nets import Architecture
 from rankwise.surrogates.sghmc import AdaptiveSGHMC
@@ -53,13 +53,51 @@ def test_weights_of_a_linear_network_have_the_posterior_of_the_textbook(batch):
         np.testing.assert_allclose(np.corrcoef(found, rowvar=False), wanted, atol=0.1)
 
 
+def test_the_burn_in_is_that_of_the_paper():
+    """Window, mean and second moment by hand, for one number after the other."""
+    gradients = torch.tensor([[3.0, -0.5, 0.0], [1.0, 2.0, 0.1], [-4.0, 2.5, 0.2]]).double()
+    theta, gradient = torch.zeros(3).double(), torch.zeros(3).double()
+    sampler = AdaptiveSGHMC(theta, gradient, seeded(0), rate=0.1, friction=0.2, exact=False)
+    state = [(1.0, 1.0, 1.0)] * 3
+    for row in gradients:
+        gradient.copy_(row)
+        sampler.burn_in()
+        for k, (tau, g, V) in enumerate(state):
+            share, slope = 1.0 / (tau + 1.0), float(row[k])
+            state[k] = (
+                tau - tau * g * g / V + 1.0,
+                g + share * (slope - g),
+                V + share * (slope * slope - V),
+            )
+        taus, means, squares = zip(*state, strict=True)
+        assert sampler._window.tolist() == pytest.approx(taus)
+        assert sampler._mean.tolist() == pytest.approx(means)
+        assert sampler._square.tolist() == pytest.approx(squares)
+        variance = [max(2 * 0.01 * 0.2 / math.sqrt(V) - 0.1**4, 0.0) for V in squares]
+        assert sampler._spread.square().tolist() == pytest.approx(variance)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.7])
+def test_the_noise_of_a_step_has_the_variance_of_the_paper(rate, exact):
+    slope, friction, size = 3.0, 0.05, 200_000
+    theta, gradient = torch.zeros(size).double(), torch.full((size,), slope).double()
+    options = {"rate": rate, "friction": friction, "exact": exact}
+    sampler = AdaptiveSGHMC(theta, gradient, seeded(0), **options)
+    sampler.burn_in()
+    V = 0.5 * (1.0 + slope**2)
+    variance = max(2 * rate**2 * friction / math.sqrt(V) - (0 if exact else rate**4), 0.0)
+    assert float(theta.var()) == pytest.approx(variance, rel=0.02)
+    assert float(theta.mean()) == pytest.approx(-(rate**2) * slope / math.sqrt(V), rel=0.02)
+
+
 @pytest.mark.parametrize("batch", [6, 3])
 def test_the_energy_and_its_gradient_are_those_of_autograd(batch):
     shape = Architecture(2, 3, 2, 5, 0, tanh=True)
-    networks = Networks(shape, 0, torch.float64)
+    networks = Networks(shape, seeded(0), torch.float64)
     rng = np.random.default_rng(0)
     X, y = rng.random((6, 2)), rng.normal(size=6)
-    energy = Energy(networks, X, y, batch, prior=1.5)
+    energy = Energy(networks, X, y, batch, 1.5, seeded(1))
     value = energy(0)
     chosen = energy._chosen[0] if batch < 6 else torch.arange(6)
 

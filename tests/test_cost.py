@@ -24,6 +24,16 @@ def test_predicts_log_seconds(surrogate):
     assert predicted == pytest.approx([2.3, 4.7], abs=0.5)
 
 
+@pytest.mark.parametrize("method", ["hebo", "gp"])
+@pytest.mark.parametrize("transform", ["power", "copula", "standardize"])
+def test_seconds_are_predicted_as_such_however_losses_are_transformed(method, transform):
+    options = {"transform": transform, "acquisition": "ei-per-second"}
+    strategy = Optimizer({"x": (0.0, 1.0), "y": (0.0, 1.0)}, method=method, **options).strategy
+    make = strategy.make_cost_surrogate or strategy.make_surrogate
+    model = CostModel(lambda: make(0)).fit(Task.of(X, np.zeros(40), SECONDS))
+    assert model.predict(X) == pytest.approx(np.log(SECONDS), abs=0.1)
+
+
 def test_failed_evaluations_count_and_unknown_seconds_do_not():
     y, seconds = np.zeros(40), SECONDS.copy()
     y[:20] = np.nan

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from rankwise.surrogates import DeepEnsemble
-from rankwise.surrogates.alone import Networks
+from rankwise.surrogates import DeepEnsemble, deep_ensemble
+from rankwise.surrogates.alone import Networks, seeded
 from rankwise.surrogates.deep_ensemble import Likelihood
 from rankwise.surrogates.nets import Architecture
 from rankwise.task import Task
@@ -19,10 +19,11 @@ TASK = Task.of(np.random.default_rng(0).random((12, 2)), np.random.default_rng(1
 
 def test_the_likelihood_and_its_gradient():
     shape = Architecture(2, 3, 2, 5, 0, outputs=2)
-    networks = Networks(shape, 0, torch.float64)
-    weights, y = networks.weights.clone(), torch.randn(6, dtype=torch.float64)
+    networks, generator = Networks(shape, seeded(0), torch.float64), seeded(1)
+    weights = networks.weights.clone()
+    y = torch.randn(6, dtype=torch.float64, generator=generator)
     gradient = torch.zeros_like(weights)
-    rows = torch.rand((3, 6, 2), dtype=torch.float64)
+    rows = torch.rand((3, 6, 2), dtype=torch.float64, generator=generator)
     scorers = networks.scorers(weights, gradient, 6)
     likelihood = Likelihood(scorers, y)
     loss = likelihood(rows)
@@ -72,6 +73,23 @@ def test_evaluations_are_learnt_and_unknown_places_are_less_certain():
     assert (np.abs(near.mean - np.sin(8 * X[:, 0])) < 3 * near.std + 0.01).all()
     assert np.corrcoef(near.mean, np.sin(8 * X[:, 0]))[0, 1] > 0.95
     assert far.std.min() > near.std.mean()
+
+
+def test_adversarial_examples_are_moved_to_where_they_are_less_likely(monkeypatch):
+    calls = []
+
+    class Spy(Likelihood):
+        def __call__(self, rows):
+            calls.append((rows.clone(), super().__call__(rows)))
+            return calls[-1][1]
+
+    monkeypatch.setattr(deep_ensemble, "Likelihood", Spy)
+    DeepEnsemble(**SMALL | {"epochs": 3}, adversarial=0.02).fit(TASK)
+    assert len(calls) == 6
+    for (rows, loss), (moved, worse) in zip(calls[::2], calls[1::2], strict=True):
+        shift = (moved - rows).abs()  # rows go from -1 to 1
+        torch.testing.assert_close(shift, torch.full_like(shift, 0.04), atol=1e-6, rtol=0.0)
+        assert worse > loss, "the loss is minus the log likelihood"
 
 
 def test_adversarial_examples_smooth():

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from rankwise.surrogates import LoneDeepKernelGP
-from rankwise.surrogates.deep_kernel import NOISE_FLOOR
+from rankwise.surrogates import LoneDeepKernelGP, dkgp
+from rankwise.surrogates.deep_kernel import NOISE_FLOOR, DeepKernel, Evidence, fine_tune
 from rankwise.surrogates.mlp import views
+from rankwise.surrogates.rows import Rows
 from rankwise.task import Task
 
 rng = np.random.default_rng(0)
@@ -50,11 +51,35 @@ def test_without_layers_the_posterior_is_that_of_gpytorch(kernel):
     np.testing.assert_allclose(posterior.covariance, covariance, atol=1e-6 * scale**2)
 
 
-def test_learning_raises_the_evidence_and_starts_anew_each_time():
+def test_learning_raises_the_evidence():
+    def cost(weights):
+        return Evidence(kernel, weights, torch.zeros_like(weights))(rows, backward=False)
+
+    fitted = LoneDeepKernelGP(width=8, epochs=80, seed=3).fit(TASK)
+    kernel, y = DeepKernel(2, 2, 8), fitted._transform(TASK.losses)
+    rows = Rows.of(X, y, y)
+    before = cost(kernel.initial(torch.Generator().manual_seed(3)))
+    assert cost(fitted._process.weights) < before - 1.0
+
+
+def test_learning_starts_anew_each_time():
     surrogate = LoneDeepKernelGP(width=8, epochs=80)
     first = surrogate.fit(TASK).predict(Z)
     surrogate.fit(Task.of(Z, Z.sum(axis=1)))
     np.testing.assert_array_equal(surrogate.fit(TASK).predict(Z).mean, first.mean)
-    short = LoneDeepKernelGP(width=8, epochs=1).fit(TASK)
-    gap = [np.abs(s.predict(X).mean - TASK.losses).mean() for s in (surrogate, short)]
-    assert gap[0] < gap[1]
+
+
+def test_some_evaluations_are_learnt_from_and_all_are_used(monkeypatch):
+    learnt = []
+
+    def spy(kernel, start, rows, **options):
+        learnt.append(rows.X.shape[1])
+        return fine_tune(kernel, start, rows, **options)
+
+    monkeypatch.setattr(dkgp, "fine_tune", spy)
+    many = np.random.default_rng(1).random((450, 2))
+    fitted = LoneDeepKernelGP(width=4, epochs=2).fit(Task.of(many, many.sum(axis=1)))
+    assert learnt == [200]
+    assert len(fitted._process.gp.X) == 450
+    LoneDeepKernelGP(width=4, epochs=2).fit(TASK)
+    assert learnt == [200, 14]

@@ -347,6 +347,11 @@ def test_unknown_methods_and_options_list_the_valid_ones():
         Optimizer(NUMERIC, method="forest", tree=3)
     with pytest.raises(UnknownNameError, match=r"liar.*max, mean, min"):
         Optimizer(NUMERIC, method="gp", liar="worst")
+    for name in ("deep-ensemble", "mc-dropout", "dngo", "bohamiann", "dkgp", "none-blr", "forest"):
+        with pytest.raises(OptionError, match="cannot believe: choose another liar"):
+            Optimizer(NUMERIC, method=name, liar="believer")
+    for name in ("gp", "hebo"):
+        assert Optimizer(NUMERIC, method=name, liar="believer").strategy.liar == "believer"
     with pytest.raises(UnknownNameError, match=r"transform.*copula"):
         Optimizer(NUMERIC, method="gp", transform="log")
     with pytest.raises(OptionError, match="levels"):

@@ -150,6 +150,27 @@ def test_what_a_method_believed_of_a_proposal():
     assert Optimizer(SPACE, method="random").explain([{"x": 0.5, "k": "a"}])[0].mean is None
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "in_losses"),
+    [
+        ("gp", {}, True),
+        ("hebo", {"transform": "standardize"}, True),
+        ("hebo", {}, False),
+        ("gp", {"transform": "power"}, False),
+        ("gp", {"transform": "copula"}, False),
+    ],
+)
+def test_beliefs_are_losses_or_are_not_told(method, options, in_losses):
+    optimizer = Optimizer({"x": (0.0, 1.0)}, method=method, seed=0, **options)
+    for x in np.linspace(0, 1, 9):
+        optimizer.tell({"x": x}, 1000 + 100 * (x - 0.2) ** 2)
+    [belief] = optimizer.explain([{"x": 0.9}])
+    if in_losses:
+        assert belief.mean == pytest.approx(1049.0, abs=3.0) and 0 <= belief.std < 10
+    else:
+        assert belief.mean is None and belief.std is None
+
+
 def test_what_a_method_with_a_past_believed_of_a_proposal():
     grid = [{"x": x} for x in np.linspace(0, 1, 12)]
     past = {f"past {k}": (grid, [(c["x"] - 0.3) ** 2 * 10**k for c in grid]) for k in range(4)}

@@ -176,6 +176,16 @@ class Ensemble(Acquisition):
     lam: float = 3.0
     relative = True
 
+    def __post_init__(self) -> None:
+        self._parts()
+
+    def _parts(self) -> tuple[Acquisition, ...]:
+        return (
+            ExpectedImprovement(),
+            ProbabilityOfImprovement(self.xi),
+            LowerConfidenceBound(self.lam),
+        )
+
     def __call__(
         self,
         posterior: Posterior,
@@ -183,12 +193,9 @@ class Ensemble(Acquisition):
         rng: np.random.Generator,
         log_seconds: Array | None = None,
     ) -> Array:
-        parts = (
-            ExpectedImprovement(),
-            ProbabilityOfImprovement(self.xi),
-            LowerConfidenceBound(self.lam),
-        )
-        values = np.stack([part(posterior, incumbent, rng) for part in parts], axis=1)
+        values = np.stack([part(posterior, incumbent, rng) for part in self._parts()], axis=1)
+        if len(values) and np.isnan(values).any(axis=1).all():
+            raise ValueError("no utility is a number")
         utility: Array = rng.random(len(values)) - times_dominated(values)
         return utility
 
@@ -198,15 +205,16 @@ def times_dominated(values: Array) -> Array:
 
     Args:
         values: (n, k), higher is better; a point is better if it is in nothing worse and in
-            something better.
+            something better. A point with a NaN is worse than all others.
     """
+    values = np.where(np.isnan(values).any(axis=1, keepdims=True), -np.inf, values)
     count, height = np.zeros(len(values)), rankdata(values, axis=0).sum(axis=1)
     left = np.argsort(-height, kind="stable")
     while len(left):  # no other can be better than the highest of those that are left
         best = values[left[0]]
         no_better = (values <= best).all(axis=1)
         count += no_better & (values < best).any(axis=1)
-        left = left[~no_better[left]]
+        left = left[1:][~no_better[left[1:]]]
     return count
 
 

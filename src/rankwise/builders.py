@@ -55,7 +55,8 @@ def gaussian_process(
     if not (isinstance(noise_floor, float) and noise_floor > 0):
         raise OptionError(f"noise_floor must be a positive number, not {noise_floor!r}")
     surrogate = partial(_make_gp, transform, noise_floor)
-    return _assembled(encoder, surrogate, acquisition, liar)
+    cost = partial(_make_gp, "standardize", noise_floor)  # seconds are wanted, not scores
+    return _assembled(encoder, surrogate, acquisition, liar, make_cost_surrogate=cost)
 
 
 def random_forest(
@@ -267,7 +268,16 @@ def hebo(
 
     make = partial(_make_alone, "WarpedGP", settings)
     make(0)
-    return _assembled(encoder, make, acquisition, liar, maximizer=Maximizer(spacing=0.0))
+    return _assembled(
+        encoder,
+        make,
+        acquisition,
+        liar,
+        make_cost_surrogate=partial(
+            _make_alone, "WarpedGP", {**settings, "transform": "standardize"}
+        ),
+        maximizer=Maximizer(spacing=0.0),
+    )
 
 
 def untaught_ranking_ensemble(
@@ -491,6 +501,8 @@ def _assembled(
     from rankwise.proposal import Maximizer
     from rankwise.strategy import ModelStrategy
 
+    if liar == "believer" and not (surrogate := make_surrogate(0)).believes:
+        raise OptionError(f"{type(surrogate).__name__} cannot believe: choose another liar")
     # 4d leaves too little of a budget of 60: docs/benchmarks.md. Who knows needs none.
     design = None if informed else Design("lhs", "2d")
     return ModelStrategy(

@@ -44,7 +44,7 @@ class Explanation:
     """What a method believed when it proposed a configuration; None where it cannot tell.
 
     Attributes:
-        mean: the loss it expected.
+        mean: the loss it expected; None, too, if it models a score made of losses.
         std: how sure it was.
         trust: how probable it was that the past applies.
         sources: how much each past task counted, by name, from most to least.
@@ -323,9 +323,10 @@ class ModelStrategy(Strategy):
                 posterior = surrogate.predict(X)
         except Exception:  # no reason to stop a study, which only wanted to write this down
             return [Explanation()] * len(X)
-        trust, sources, known = surrogate.trust, surrogate.sources, len(history) > 0
+        trust, sources = surrogate.trust, surrogate.sources
+        # Before there is an evaluation the scale of the losses is not known.
+        known = len(history) > 0 and surrogate.in_losses
         return [
-            # Before there is an evaluation the scale of the losses is not known.
             Explanation(mean if known else None, std if known else None, trust, sources)
             for mean, std in zip(posterior.mean.tolist(), posterior.std.tolist(), strict=True)
         ]

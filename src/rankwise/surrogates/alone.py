@@ -65,18 +65,22 @@ class StudySurrogate(Surrogate):
 class Networks:
     """Networks that say something of configurations: all members at once, on one vector.
 
+    They keep no generator, which cannot be pickled everywhere.
+
     Args:
         architecture: of the ensemble, without a Deep Set.
-        seed: of the first weights, and of what `generator` draws after them.
+        generator: of the first weights.
         dtype: of all numbers.
     """
 
     def __init__(
-        self, architecture: Architecture, seed: int, dtype: torch.dtype = torch.float32
+        self,
+        architecture: Architecture,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.architecture = architecture
-        self.generator = torch.Generator().manual_seed(seed)
-        self.weights = architecture.initial(self.generator, dtype)
+        self.weights = architecture.initial(generator, dtype)
 
     def rows(self, X: Array) -> Tensor:
         """X (n, d) as the networks see it: from -1 to 1."""
@@ -105,6 +109,11 @@ class Networks:
             empty = torch.empty(M, 0, self.architecture.width)
             features: Array = torch.cat(found or [empty], dim=1).double().numpy()
         return features
+
+
+def seeded(seed: int) -> torch.Generator:
+    """A generator of random numbers."""
+    return torch.Generator().manual_seed(seed)
 
 
 def train(

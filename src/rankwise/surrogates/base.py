@@ -48,6 +48,16 @@ class Surrogate(ABC):
     """Whether what is predicted of a point depends on the others that are asked about with it,
     as ranks do. Predictions of two calls cannot be compared then."""
 
+    @property
+    def in_losses(self) -> bool:
+        """Whether predictions are in units of the loss, not of a score made of losses."""
+        return True
+
+    @property
+    def believes(self) -> bool:
+        """Whether it has `believing`."""
+        return type(self).believing is not Surrogate.believing
+
     def meta_fit(self, tasks: Sequence[Task], validation: Sequence[Task] = ()) -> Self:
         """Learn from past tasks. A surrogate without transfer has nothing to do."""
         return self

@@ -13,7 +13,13 @@ import torch
 from torch import Tensor
 
 from rankwise.errors import OptionError, is_number
-from rankwise.surrogates.alone import Moments, Networks, StudySurrogate, moments_of_draws
+from rankwise.surrogates.alone import (
+    Moments,
+    Networks,
+    StudySurrogate,
+    moments_of_draws,
+    seeded,
+)
 from rankwise.surrogates.nets import Architecture
 from rankwise.surrogates.neural import check_learning
 from rankwise.surrogates.sghmc import AdaptiveSGHMC
@@ -74,13 +80,15 @@ class BayesianNetworks(StudySurrogate):
 
     def _learn(self, X: Array, y: Array) -> None:
         shape = self._shape(X.shape[1], self.chains)
-        networks = Networks(shape, self.seed)
+        generator = seeded(self.seed)
+        networks = Networks(shape, generator)
         with torch.inference_mode():
-            energy = Energy(networks, X, y, min(self.batch, len(X)), self.prior)
+            batch = min(self.batch, len(X))
+            energy = Energy(networks, X, y, batch, self.prior, generator)
             sampler = AdaptiveSGHMC(
                 energy.theta,
                 energy.gradient,
-                networks.generator,
+                generator,
                 rate=self.rate,
                 friction=self.friction,
                 exact=self.batch >= len(X),
@@ -99,7 +107,7 @@ class BayesianNetworks(StudySurrogate):
     def _gathered(self, columns: int, shape: Architecture, kept: list[Tensor]) -> Networks:
         """All networks that were drawn, as the members of one."""
         all_shape = self._shape(columns, self.chains * len(kept))
-        networks = Networks(all_shape, 0)
+        networks = Networks(all_shape, seeded(0))
         drawn = [shape.views(flat) for flat in kept]
         for name, part in all_shape.views(networks.weights).items():
             part.copy_(torch.cat([parts[name] for parts in drawn]))
@@ -114,18 +122,27 @@ class Energy:
     """Minus the log posterior of the weights and the log noise of M networks, and its gradient.
 
     Args:
-        networks: M, whose generator draws rows.
+        networks: M.
         X: configurations (n, d).
         y: standardised losses (n,).
         batch: b, rows that a call looks at; the others are thought to be like them.
         prior: standard deviation of the weights, before it is divided by the root of the inputs.
+        generator: draws the rows.
 
     Attributes:
         theta: weights, then log variances (M,) of the noise.
         gradient: as long; set by calls.
     """
 
-    def __init__(self, networks: Networks, X: Array, y: Array, batch: int, prior: float) -> None:
+    def __init__(
+        self,
+        networks: Networks,
+        X: Array,
+        y: Array,
+        batch: int,
+        prior: float,
+        generator: torch.Generator,
+    ) -> None:
         shape, first = networks.architecture, networks.weights
         noise = first.new_full((shape.members,), _LOG_NOISE)
         self.theta = torch.cat([first, noise])
@@ -136,7 +153,7 @@ class Energy:
         parts = self.theta[: shape.size], self.gradient[: shape.size]
         self._scorers = networks.scorers(*parts, batch)
         self._rows, self._y = networks.rows(X), torch.as_tensor(y, dtype=first.dtype)
-        self._members, self._batch, self._generator = shape.members, batch, networks.generator
+        self._members, self._batch, self._generator = shape.members, batch, generator
         self._weight = len(X) / batch
 
     def __call__(self, step: int) -> float:

@@ -13,7 +13,14 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from rankwise.errors import OptionError, is_number
-from rankwise.surrogates.alone import Moments, Networks, StudySurrogate, moments_of_draws, train
+from rankwise.surrogates.alone import (
+    Moments,
+    Networks,
+    StudySurrogate,
+    moments_of_draws,
+    seeded,
+    train,
+)
 from rankwise.surrogates.nets import Architecture, Scorers
 from rankwise.surrogates.neural import check_learning
 from rankwise.types import Array
@@ -57,7 +64,7 @@ class DeepEnsemble(StudySurrogate):
 
     def _learn(self, X: Array, y: Array) -> None:
         shape = Architecture(X.shape[1], self.members, self.layers, self.width, 0, outputs=2)
-        networks = Networks(shape, self.seed)
+        networks = Networks(shape, seeded(self.seed))
         with torch.inference_mode():
             weights = networks.weights.clone()
             gradient = torch.zeros_like(weights)

@@ -15,13 +15,19 @@ import torch
 from rankwise.errors import OptionError, check_name, is_number
 from rankwise.surrogates.alone import Moments, StudySurrogate
 from rankwise.surrogates.deep_kernel import KERNELS, DeepKernel, DeepProcess, fine_tune
+from rankwise.surrogates.exact import spread_over
 from rankwise.surrogates.neural import check_learning
 from rankwise.surrogates.rows import Rows
 from rankwise.types import Array
 
+_ENOUGH = 200  # rows that the kernel is learnt from; a step up the evidence of n costs n^3
+
 
 class LoneDeepKernelGP(StudySurrogate):
     """A Gaussian process on a network's features, both learnt from one study by the evidence.
+
+    They are learnt from 200 evaluations at most, evenly over the order of their losses; the
+    posterior is given all.
 
     Args:
         kernel: "rbf" or "matern52".
@@ -54,10 +60,11 @@ class LoneDeepKernelGP(StudySurrogate):
     def _learn(self, X: Array, y: Array) -> None:
         kernel = DeepKernel(X.shape[1], self.layers, self.width, kernel=self.kernel)
         weights = kernel.initial(torch.Generator().manual_seed(self.seed))
-        rows = Rows.of(X, y, y)
         if np.unique(y).size > 1:
+            some = spread_over(y, _ENOUGH)
+            rows = Rows.of(X[some], y[some], y[some])
             weights = fine_tune(kernel, weights, rows, epochs=self.epochs, rate=self.rate)
-        self._process = DeepProcess.given(kernel, weights, rows)
+        self._process = DeepProcess.given(kernel, weights, Rows.of(X, y, y))
 
     def _moments(self, X: Array, joint: bool) -> Moments:
         mean, variance = self._process.posterior(X)

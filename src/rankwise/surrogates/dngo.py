@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rankwise.errors import OptionError, is_number
-from rankwise.surrogates.alone import Moments, Networks, StudySurrogate, train
+from rankwise.surrogates.alone import Moments, Networks, StudySurrogate, seeded, train
 from rankwise.surrogates.blr import Belief, LinearPosterior, Spectrum, most_likely
 from rankwise.surrogates.nets import Architecture
 from rankwise.surrogates.neural import check_learning
@@ -64,7 +64,7 @@ class DeepGlobalOptimization(StudySurrogate):
 
     def _learn(self, X: Array, y: Array) -> None:
         shape = Architecture(X.shape[1], 1, self.layers, self.width, 0, tanh=True)
-        self._networks = networks = Networks(shape, self.seed)
+        self._networks = networks = Networks(shape, seeded(self.seed))
         with torch.inference_mode():
             weights = networks.weights.clone()
             gradient = torch.zeros_like(weights)

@@ -169,6 +169,10 @@ class CopulaProcess(NeuralSurrogate):
 
     # ------------------------------------------------------------------ predicting
 
+    @property
+    def in_losses(self) -> bool:
+        return False
+
     def predict(self, X: Array, *, joint: bool = False) -> Posterior:
         """The posterior (n,) of normal scores at X (n, d): mu + sigma N(m, v) of the residuals."""
         X = np.asarray(X, dtype=float)

@@ -36,6 +36,10 @@ class GaussianProcess(Surrogate):
         self.model: ExactGP | None = None
         self._transform: Transform | None = None
 
+    @property
+    def in_losses(self) -> bool:
+        return self.transform == "standardize"
+
     def fit(self, task: Task) -> Self:
         if len(task) == 0 or task.X.shape[1] == 0:
             self.model = None

@@ -12,7 +12,14 @@ import torch
 from torch import Tensor
 
 from rankwise.errors import OptionError, check_count, is_number
-from rankwise.surrogates.alone import Moments, Networks, StudySurrogate, moments_of_draws, train
+from rankwise.surrogates.alone import (
+    Moments,
+    Networks,
+    StudySurrogate,
+    moments_of_draws,
+    seeded,
+    train,
+)
 from rankwise.surrogates.nets import Architecture
 from rankwise.surrogates.neural import check_learning
 from rankwise.types import Array
@@ -73,8 +80,9 @@ class MonteCarloDropout(StudySurrogate):
 
     def _learn(self, X: Array, y: Array) -> None:
         n, d = X.shape
-        one = Networks(self._shape(d, 1), self.seed)
-        many = Networks(self._shape(d, self.draws), self.seed)
+        generator = seeded(self.seed)
+        one = Networks(self._shape(d, 1), generator)
+        many = Networks(self._shape(d, self.draws), seeded(self.seed))
         with torch.inference_mode():
             weights, drawn = one.weights.clone(), many.weights.clone()
             gradient, by_drawn = torch.zeros_like(weights), torch.zeros_like(drawn)
@@ -87,7 +95,7 @@ class MonteCarloDropout(StudySurrogate):
 
             def learn(step: int) -> float:
                 if step % _BLOCK == 0:
-                    masks.update(self._masks(one.generator, (_BLOCK, self.draws)))
+                    masks.update(self._masks(generator, (_BLOCK, self.draws)))
                 kept = {name: mask[step % _BLOCK] for name, mask in masks.items()}
                 _thin(parts, kept, thinned)
                 by_drawn.zero_()
@@ -101,9 +109,9 @@ class MonteCarloDropout(StudySurrogate):
                 return float(gap.square().mean())
 
             weights = train(weights, gradient, learn, epochs=self.epochs, rate=self.rate)
-            self._networks = Networks(self._shape(d, self.passes), self.seed)
+            self._networks = Networks(self._shape(d, self.passes), seeded(self.seed))
             passes = self._networks.architecture.views(self._networks.weights)
-            kept = self._masks(one.generator, (self.passes,))
+            kept = self._masks(generator, (self.passes,))
             _thin(one.architecture.views(weights), kept, passes)
 
     def _masks(self, generator: torch.Generator, shape: tuple[int, ...]) -> dict[str, Tensor]:

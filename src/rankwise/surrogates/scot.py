@@ -55,6 +55,10 @@ class JointRankingGP(JointSurrogate):
         self.strength = float(strength)
         self.seed = seed
 
+    @property
+    def in_losses(self) -> bool:
+        return False
+
     def learn(self, rows: Rows) -> None:
         alike = similarity(rows.contexts)
         self.lengthscales, self.noise, [logit] = most_likely(
