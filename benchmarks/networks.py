@@ -507,6 +507,7 @@ def draw_final(found: Runs, names: Sequence[str], o: argparse.Namespace, plt: An
             axis.plot(own, [j] * len(own), "o", color=COLOURS[root], ms=5, alpha=0.8)
             axis.plot(np.mean(own), j, "|", color="black", ms=11)
         axis.set(title=data, xlabel="accuracy on validation rows")
+        axis.locator_params(axis="x", nbins=5)
         axis.set_yticks(range(len(names) + 1), [*names, HAND], fontsize=8)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].invert_yaxis()
