@@ -3,10 +3,10 @@
     python examples/digits_network.py
     python examples/digits_network.py --seeds 5   # and the median of five seeds
 
-A third of the digits is never seen while tuning. The search and the hand-designed network of
-"Configuration of Deep Neural Networks Using Model-Based Optimization" have the same seconds of
-training: what the search spends on trying configurations, the other spends on more epochs. Needs
-`rankwise[networks]`.
+A third of the digits is never seen while tuning. Two thirds of the seconds go into the search and
+the rest into training the best network for as many epochs as there is time; the hand-designed
+network of "Configuration of Deep Neural Networks Using Model-Based Optimization" trains all the
+time. Needs `rankwise[networks]`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def compare(seconds: float, seed: int) -> tuple[float, float]:
     result = rankwise.minimize(
         NetworkObjective(X, y, **search),
         space,
-        seconds=seconds,
+        seconds=seconds * 2 / 3,
         seed=seed,
         grow=rankwise.Growing("layers", given=[all_convolutional(space, k) for k in (1, 2, 3)]),
     )
@@ -58,20 +58,18 @@ def compare(seconds: float, seed: int) -> tuple[float, float]:
     print(f"best of {len(result.trials)} networks: a log loss of {result.best_value - 1:.3f}")
     for layer in network_of(best)["layers"]:
         print("   ", layer)
-    tuned = ConvNetClassifier.from_configuration(best, **search).fit(X, y)
-
-    ends = time.perf_counter() + seconds
+    tuned = ConvNetClassifier.from_configuration(best, **settings)
     by_hand = ConvNetClassifier(
-        HAND_DESIGNED,
-        learning_rate=0.1,
-        momentum=0.8,
-        batch_norm=True,
-        batch_size=128,
-        epochs=10_000,
-        on_epoch=lambda *_: time.perf_counter() > ends,
-        **settings,
-    ).fit(X, y)
-    return tuned.score(X_new, y_new), by_hand.score(X_new, y_new)
+        HAND_DESIGNED, learning_rate=0.1, momentum=0.8, batch_norm=True, batch_size=128, **settings
+    )
+    scores = []
+    for network, share in ((tuned, seconds / 3), (by_hand, seconds)):
+        ends = time.perf_counter() + share
+        network.set_params(
+            epochs=10_000, on_epoch=lambda *_, ends=ends: time.perf_counter() > ends
+        )
+        scores.append(network.fit(X, y).score(X_new, y_new))
+    return scores[0], scores[1]
 
 
 def main() -> None:

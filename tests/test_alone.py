@@ -103,7 +103,7 @@ def test_no_columns_and_no_points(name):
 def test_memory_does_not_grow_over_two_hundred_steps(name):
     def steps(count):
         for k in range(count):
-            make(name, seed=k).fit(history(10, seed=k)).predict(POINTS)
+            make(name, seed=k).fit(history(4, seed=k)).predict(POINTS)
         gc.collect()
         return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
-SHORTER = {"digits_network.py": ["--seconds", "3"]}  # what an example takes to be shown quickly
+SHORTER = {  # what an example takes to be shown quickly
+    "digits_network.py": ["--seconds", "3"],
+    "ranking_sinusoid.py": ["--starts", "3"],
+}
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in FOLDER.glob("*.py")))

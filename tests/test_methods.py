@@ -53,7 +53,7 @@ ALONE = {
     "bohamiann": {**HIDDEN, "burn_in": 20, "thin": 2, "draws": 4, "chains": 2},
     "dkgp": {**HIDDEN, "epochs": 10},
 }
-QUICK = {"dre": SMALL, "dre-ri": SMALL, **NETWORKS, **ALONE}
+QUICK = {"dre": SMALL, "dre-ri": SMALL, "dre-data": SMALL, **NETWORKS, **ALONE}
 """Options with which a method is fast enough to be tested often."""
 
 BASELINES = ("random", "grid", "default", "portfolio", "init", "init-gp", "init-blr")
