@@ -443,7 +443,8 @@ def draw(
         dashes = "-" if name.endswith(("+", "past")) else "--" if name.endswith("-es") else ":"
         return {"color": COLOURS[root], "ls": dashes, "lw": 1.6}
 
-    figure, axes = plt.subplots(1, 4, figsize=(13, 3.6))
+    figure, panels = plt.subplots(2, 2, figsize=(9.5, 7.4))
+    axes = np.ravel(panels)
     for axis, data in zip(axes, DATA, strict=False):
         for name in names:
             mean = np.mean([curves[data, name, r] for r in range(o.replications)], axis=0)
@@ -453,7 +454,8 @@ def draw(
         axis.text(times[-1], hand, HAND, fontsize=7, ha="right", va="bottom")
         top = max(curves[data, n, r][-1] for n in names for r in range(o.replications))
         axis.set(title=data, xlabel="seconds", ylim=(0.55 * top, 1.03 * max(top, hand)))
-    axes[0].set_ylabel("best test accuracy so far, mean")
+    for axis in panels[:, 0]:
+        axis.set_ylabel("best test accuracy so far, mean")
     for j, name in enumerate(names):
         axes[3].plot(times, mean_ranks(curves, names, o)[j], **style(name))
     axes[3].set(title="mean rank", xlabel="seconds")
@@ -462,7 +464,7 @@ def draw(
     figure.legend(handles, labels, loc="lower center", ncols=6, fontsize=8, frameon=False)
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout(rect=(0, 0.14, 1, 1))
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
     figure.savefig(o.figures / "networks.png", dpi=150)
     draw_layers(found, o, plt)
     draw_final(found, names, o, plt)
