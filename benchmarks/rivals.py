@@ -115,10 +115,10 @@ def scale_one(name: str, count: int, proposals: int) -> dict[str, Any]:
 FAMILIES, CAPS, TRIALS, SEEDS = ("branin", "hartmann"), (20, 50, 100, 200), 20, 4
 
 
-def cap(quick: bool) -> str:
-    families, caps, trials, seeds, tasks = FAMILIES, CAPS, TRIALS, SEEDS, None
+def cap(quick: bool, families: Sequence[str]) -> str:
+    caps, trials, seeds, tasks = CAPS, TRIALS, SEEDS, None
     if quick:
-        families, caps, trials, seeds, tasks = FAMILIES[:1], CAPS[:2], 5, 1, 1
+        families, caps, trials, seeds, tasks = families[:1], CAPS[:2], 5, 1, 1
     rows = []
     for name in families:
         benchmark = family(name)
@@ -207,13 +207,17 @@ def main() -> None:
             part.add_argument("--results", type=Path, default=Path("../shared/data/hpob-results"))
         else:
             part.add_argument("--quick", action="store_true", help="a trial run that says little")
+        if name == "cap":
+            part.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES)
     arguments = parser.parse_args()
     begin()
     load = os.getloadavg()[0]
     if arguments.part == "published":
         text = published(arguments.results)
+    elif arguments.part == "cap":
+        text = cap(arguments.quick, arguments.families)
     else:
-        text = {"scale": scale, "cap": cap}[arguments.part](arguments.quick)
+        text = scale(arguments.quick)
     print(f"{machine(load, ('rankwise', 'numpy', 'scipy'))}\n\n{text}")
 
 
