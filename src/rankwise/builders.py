@@ -1,94 +1,34 @@
-"""Builders: from a space, past tasks and options to the strategy of a method.
+"""Builders of methods with a past: from a space, past tasks and options to a strategy.
 
 The keyword arguments of a builder are the options of its methods (`methods.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankwise.builders_alone import (
+    assembled,
+    evolution,
+    gaussian_process,
+    make_forest,
+    model_based,
+    ranked,
+    untaught_ranking_ensemble,
+)
 from rankwise.errors import OptionError, check_count, check_name, is_number
 from rankwise.task import Task, TaskSet
 
 if TYPE_CHECKING:
     from rankwise.acquisition import Acquisition
-    from rankwise.proposal import Maximizer
-    from rankwise.space import Encoder, Layout
-    from rankwise.strategy import Learner, Strategy
-    from rankwise.surrogates.base import Surrogate
-    from rankwise.surrogates.dre import DeepRankingEnsemble
+    from rankwise.space import Encoder
+    from rankwise.strategy import Strategy
     from rankwise.surrogates.sources import Past
 
 _WITNESSES = 100  # past tasks that are asked at most how configurations compare
 _MANY = 3000  # past studies, above which one network for all is learnt faster: docs/benchmarks.md
-
-
-def random_search(encoder: Encoder) -> Strategy:
-    """Uniformly random configurations."""
-    from rankwise.strategy import RandomStrategy
-
-    return RandomStrategy(encoder, design=None)
-
-
-def grid_search(encoder: Encoder, *, levels: int | None = None) -> Strategy:
-    """Ever finer grids, or one of given levels."""
-    from rankwise.strategy import GridStrategy
-
-    return GridStrategy(encoder, None, None if levels is None else check_count("levels", levels))
-
-
-def gaussian_process(
-    encoder: Encoder,
-    *,
-    acquisition: str | Acquisition = "ei",
-    transform: str = "standardize",
-    noise_floor: float = 1e-6,
-    liar: str = "min",
-) -> Strategy:
-    """A Gaussian process and what it expects to improve."""
-    from rankwise.transforms import TRANSFORMS
-
-    check_name("transform", transform, TRANSFORMS)
-    if not (isinstance(noise_floor, float) and noise_floor > 0):
-        raise OptionError(f"noise_floor must be a positive number, not {noise_floor!r}")
-    surrogate = partial(_make_gp, transform, noise_floor)
-    cost = partial(_make_gp, "standardize", noise_floor)  # seconds are wanted, not scores
-    return _assembled(encoder, surrogate, acquisition, liar, make_cost_surrogate=cost)
-
-
-def random_forest(
-    encoder: Encoder,
-    *,
-    acquisition: str | Acquisition = "lcb",
-    trees: int = 100,
-    min_leaf: int = 1,
-    liar: str = "min",
-) -> Strategy:
-    """A forest and its lower confidence bound."""
-    counts = check_count("trees", trees), check_count("min_leaf", min_leaf)
-    surrogate = partial(_make_forest, encoder.layout, *counts)
-    return _assembled(encoder, surrogate, acquisition, liar)
-
-
-def model_based(
-    encoder: Encoder, *, acquisition: str | Acquisition | None = None, liar: str = "min"
-) -> Strategy:
-    """Kriging on mostly numeric spaces without conditions, a forest on others."""
-    if _suits_kriging(encoder):
-        return gaussian_process(encoder, acquisition=acquisition or "ei", liar=liar)
-    return random_forest(encoder, acquisition=acquisition or "lcb", liar=liar)
-
-
-def _suits_kriging(encoder: Encoder) -> bool:
-    """Whether nothing is ever inactive and at least half of the tuned hyperparameters are numbers.
-
-    On such spaces a few one-hot columns do a Gaussian process no harm, and a forest's steps do:
-    see docs/benchmarks.md.
-    """
-    return not encoder.conditional and 2 * encoder.n_numbers >= encoder.n_tuned
 
 
 def ranking_ensemble(
@@ -112,7 +52,7 @@ def ranking_ensemble(
     else:
         ensemble = DeepRankingEnsemble(seed=learning_seed, **settings)
         ensemble.meta_fit(past.tasks, past.validation, checkpoint=checkpoint, progress=progress)
-    return _ranked(encoder, ensemble, acquisition, liar)
+    return ranked(encoder, ensemble, acquisition, liar)
 
 
 def described_ranking(
@@ -133,13 +73,13 @@ def described_ranking(
     learnt.meta_fit(past.tasks, past.validation, progress=progress)
     if not learnt.meta_learned:
         return untaught_ranking_ensemble(encoder, acquisition=acquisition, liar=liar, **settings)
-    return _assembled(
+    return assembled(
         encoder,
         learnt.with_seed,
         acquisition,
         liar,
         informed=True,
-        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+        make_cost_surrogate=partial(make_forest, encoder.layout, 100, 1),
     )
 
 
@@ -179,13 +119,13 @@ def learned(
         learnt.meta_fit(past.tasks, past.validation, progress=progress)
     if not learnt.meta_learned:
         return gaussian_process(encoder, acquisition=acquisition, liar=liar)
-    return _assembled(
+    return assembled(
         encoder,
         learnt.with_seed,
         acquisition,
         liar,
         informed=True,
-        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+        make_cost_surrogate=partial(make_forest, encoder.layout, 100, 1),
         learner=learnt,
     )
 
@@ -235,64 +175,6 @@ def distributional(
     )
 
 
-def alone(
-    encoder: Encoder,
-    *,
-    surrogate: str,
-    acquisition: str | Acquisition = "ei",
-    liar: str = "min",
-    **settings: Any,
-) -> Strategy:
-    """A surrogate that learns the study alone, anew at every proposal.
-
-    Args:
-        encoder: of the space.
-        surrogate: the name of a class in `rankwise.surrogates`.
-        acquisition: its name.
-        liar: what the model is told about pending configurations.
-        **settings: of the surrogate.
-    """
-    _make_alone(surrogate, settings, 0)  # a wrong setting is said now, not at the first proposal
-    return _assembled(encoder, partial(_make_alone, surrogate, settings), acquisition, liar)
-
-
-def hebo(
-    encoder: Encoder,
-    *,
-    acquisition: str | Acquisition = "mace",
-    liar: str = "min",
-    **settings: Any,
-) -> Strategy:
-    """HEBO: warped inputs, power-transformed losses, several acquisitions at once."""
-    from rankwise.proposal import Maximizer
-
-    make = partial(_make_alone, "WarpedGP", settings)
-    make(0)
-    return _assembled(
-        encoder,
-        make,
-        acquisition,
-        liar,
-        make_cost_surrogate=partial(
-            _make_alone, "WarpedGP", {**settings, "transform": "standardize"}
-        ),
-        maximizer=Maximizer(spacing=0.0),
-    )
-
-
-def untaught_ranking_ensemble(
-    encoder: Encoder,
-    *,
-    acquisition: str | Acquisition = "ei",
-    liar: str = "min",
-    **settings: Any,
-) -> Strategy:
-    """Deep Ranking Ensembles from random weights."""
-    from rankwise.surrogates.dre import DeepRankingEnsemble
-
-    return _ranked(encoder, DeepRankingEnsemble(**settings), acquisition, liar)
-
-
 def empirical_bayes(
     encoder: Encoder,
     past: TaskSet,
@@ -325,13 +207,13 @@ def empirical_bayes(
     maximizer = Maximizer(focus, LocalSearch(4, 16, 0 if climbs else 6))
     exact = learnt.with_seed
     compact = exact if encoder.points is not None else learnt.compact().with_seed
-    return _assembled(
+    return assembled(
         encoder,
         compact,
         acquisition,
         liar,
         informed=True,
-        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
+        make_cost_surrogate=partial(make_forest, encoder.layout, 100, 1),
         learner=learnt,
         make_pool_surrogate=exact,
         maximizer=maximizer,
@@ -380,13 +262,6 @@ def _useful(past: TaskSet) -> int:
     return sum(teaches(task) for task in (*past.tasks, *past.validation))
 
 
-def default_first(encoder: Encoder) -> Strategy:
-    """The space's default configuration, then random ones."""
-    from rankwise.baselines import DefaultStrategy
-
-    return DefaultStrategy(encoder, design=None)
-
-
 def portfolio(
     encoder: Encoder, past: TaskSet, *, length: int = 50, measure: str = "regret"
 ) -> Strategy:
@@ -422,14 +297,6 @@ def warm_start(
     return InitStrategy.of(encoder, tasks, **counts, then=after, progress=progress)
 
 
-def evolution(encoder: Encoder) -> Strategy:
-    """CMA-ES from the middle of the space."""
-    from rankwise.cma import CmaStrategy, Gaussian, import_cmaes
-
-    import_cmaes()  # what is missing is said now, not at the first proposal
-    return CmaStrategy(encoder, None, Gaussian.middle(encoder.n_columns))
-
-
 def warm_evolution(
     encoder: Encoder, past: TaskSet, *, gamma: float = 0.1, alpha: float = 0.1
 ) -> Strategy:
@@ -461,78 +328,3 @@ def functions_of(past: TaskSet) -> Past | None:
     tasks = _teaching(past)
     some = tasks[:: -(-len(tasks) // _WITNESSES)] if tasks else []
     return SourcePast(sources_of(some)) if some else None
-
-
-def optuna_sampler(encoder: Encoder, sampler: str) -> Strategy:
-    """One of Optuna's samplers."""
-    from rankwise.peers import OptunaStrategy
-
-    return OptunaStrategy(encoder, None, sampler)
-
-
-def _ranked(
-    encoder: Encoder, ensemble: DeepRankingEnsemble, acquisition: str | Acquisition, liar: str
-) -> Strategy:
-    return _assembled(
-        encoder,
-        ensemble.with_seed,
-        acquisition,
-        liar,
-        informed=ensemble.meta_learned,
-        make_cost_surrogate=partial(_make_forest, encoder.layout, 100, 1),
-        learner=ensemble if ensemble.meta_learned else None,
-    )
-
-
-def _assembled(
-    encoder: Encoder,
-    make_surrogate: Callable[[int], Surrogate],
-    acquisition: str | Acquisition,
-    liar: str,
-    *,
-    informed: bool = False,
-    make_cost_surrogate: Callable[[int], Surrogate] | None = None,
-    learner: Learner | None = None,
-    make_pool_surrogate: Callable[[int], Surrogate] | None = None,
-    maximizer: Maximizer | None = None,
-) -> Strategy:
-    from rankwise.acquisition import make_acquisition
-    from rankwise.design import Design
-    from rankwise.proposal import Maximizer
-    from rankwise.strategy import ModelStrategy
-
-    if liar == "believer" and not (surrogate := make_surrogate(0)).believes:
-        raise OptionError(f"{type(surrogate).__name__} cannot believe: choose another liar")
-    # 4d leaves too little of a budget of 60: docs/benchmarks.md. Who knows needs none.
-    design = None if informed else Design("lhs", "2d")
-    return ModelStrategy(
-        encoder,
-        design,
-        make_surrogate,
-        make_acquisition(acquisition),
-        maximizer or Maximizer(),
-        liar=liar,
-        informed=informed,
-        make_cost_surrogate=make_cost_surrogate,
-        learner=learner,
-        make_pool_surrogate=make_pool_surrogate,
-    )
-
-
-def _make_gp(transform: str, noise_floor: float, seed: int) -> Surrogate:
-    from rankwise.surrogates.gp import GaussianProcess
-
-    return GaussianProcess(transform=transform, noise_floor=noise_floor)
-
-
-def _make_alone(surrogate: str, settings: dict[str, Any], seed: int) -> Surrogate:
-    from rankwise import surrogates
-
-    made: Surrogate = getattr(surrogates, surrogate)(seed=seed, **settings)
-    return made
-
-
-def _make_forest(layout: Layout, trees: int, min_leaf: int, seed: int) -> Surrogate:
-    from rankwise.surrogates.forest import RandomForest
-
-    return RandomForest(layout, trees=trees, min_leaf=min_leaf, seed=seed)

@@ -1,8 +1,8 @@
 """The one table from a method's name to its parts.
 
-A new method is a row here, and a builder of `builders.py` or a surrogate for one that is there.
-The keyword arguments of both are the method's options; a wrong one is answered with the list of
-the right ones.
+A new method is a row here, and a builder (`builders.py` with a past, `builders_alone.py` without)
+or a surrogate for one that is there. The keyword arguments of both are the method's options; a
+wrong one is answered with the list of the right ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rankwise import builders
+from rankwise import builders, builders_alone
 from rankwise.errors import OptionError, UnknownNameError
 from rankwise.task import Task, TaskSet, as_task_set
 
@@ -161,7 +161,7 @@ def _checked_tasks(encoder: Encoder, tasks: TaskSet | Sequence[Task]) -> TaskSet
 
 _DRE, _EB = "DeepRankingEnsemble", "EmpiricalBayes"
 _EB_GP, _EB_NET = (partial(builders.empirical_bayes, kind=kind) for kind in ("gp", "net"))
-_TPE, _GP_OPTUNA = (partial(builders.optuna_sampler, sampler=name) for name in ("tpe", "gp"))
+_TPE, _GP_OPTUNA = (partial(builders_alone.optuna_sampler, sampler=name) for name in ("tpe", "gp"))
 _RGPE, _TST, _TAF = "RankingWeightedGPs", "TwoStageTransfer", "TransferAcquisition"
 _RGPE_OF, _TST_OF, _TAF_OF = (
     partial(builders.learned, surrogate=kind) for kind in (_RGPE, _TST, _TAF)
@@ -187,21 +187,33 @@ _DIST_OF = {
 _DE, _DROPOUT, _DNGO = "DeepEnsemble", "MonteCarloDropout", "DeepGlobalOptimization"
 _BNN, _DKGP, _WARPED = "BayesianNetworks", "LoneDeepKernelGP", "WarpedGP"
 _DE_OF, _DROPOUT_OF, _DNGO_OF, _BNN_OF, _DKGP_OF, _NET_OF = (
-    partial(builders.alone, surrogate=kind) for kind in (_DE, _DROPOUT, _DNGO, _BNN, _DKGP, _NET)
+    partial(builders_alone.alone, surrogate=kind)
+    for kind in (_DE, _DROPOUT, _DNGO, _BNN, _DKGP, _NET)
 )
 _INIT_GP, _INIT_BLR = (
     partial(builders.warm_start, similar=3, points=3, then=then) for then in ("gp", "none-blr")
 )
 _ROWS: list[tuple[Any, ...]] = [
     ("auto", "eb-gp, eb-net or mbo, by what is known of the past", True, builders.automatic),
-    ("random", "random search, none twice", False, builders.random_search),
-    ("grid", "ever finer grids in random order", False, builders.grid_search),
-    ("default", "the default configuration, then random ones", False, builders.default_first),
-    ("gp", "Gaussian process, expected improvement", False, builders.gaussian_process),
-    ("forest", "random forest, lower confidence bound", False, builders.random_forest),
-    ("mbo", "Kriging on mostly numeric spaces, else a forest", False, builders.model_based),
+    ("random", "random search, none twice", False, builders_alone.random_search),
+    ("grid", "ever finer grids in random order", False, builders_alone.grid_search),
+    (
+        "default",
+        "the default configuration, then random ones",
+        False,
+        builders_alone.default_first,
+    ),
+    ("gp", "Gaussian process, expected improvement", False, builders_alone.gaussian_process),
+    ("forest", "random forest, lower confidence bound", False, builders_alone.random_forest),
+    ("mbo", "Kriging on mostly numeric spaces, else a forest", False, builders_alone.model_based),
     ("dre", "Deep Ranking Ensemble taught by past tasks", True, builders.ranking_ensemble, _DRE),
-    ("dre-ri", "the same from random weights", False, builders.untaught_ranking_ensemble, _DRE),
+    (
+        "dre-ri",
+        "the same from random weights",
+        False,
+        builders_alone.untaught_ranking_ensemble,
+        _DRE,
+    ),
     ("eb-gp", "past studies as the prior of a Gaussian process", True, _EB_GP, _EB),
     ("eb-net", "that prior from one network for all past studies", True, _EB_NET, _EB),
     ("rgpe", "Gaussian processes of past tasks, by how they rank", True, _RGPE_OF, _RGPE),
@@ -211,7 +223,7 @@ _ROWS: list[tuple[Any, ...]] = [
     ("icm", "one Gaussian process of past and new task", True, _ICM_OF, _ICM),
     ("init", "best configurations of similar past tasks, then mbo", True, builders.warm_start),
     ("ws-cma-es", "CMA-ES from the best of past tasks", True, builders.warm_evolution),
-    ("cma-es", "CMA-ES from the middle", False, builders.evolution),
+    ("cma-es", "CMA-ES from the middle", False, builders_alone.evolution),
     ("fsbo", "Gaussian process with a deep kernel taught by past tasks", True, _FSBO_OF, _DEEP),
     ("dklm", "the same, told what the evaluations look like", True, _DKLM_OF, _DEEP),
     ("ablr", "linear regressions on features taught by past tasks", True, _ABLR_OF, _ABLR),
@@ -225,14 +237,14 @@ _ROWS: list[tuple[Any, ...]] = [
     ("multi-blr", "ablr, by the name it has in distBO", True, _ABLR_OF, _ABLR),
     ("init-gp", "the best of three similar tasks, then gp", True, _INIT_GP),
     ("init-blr", "the best of three similar tasks, then none-blr", True, _INIT_BLR),
-    ("none-gp", "gp, by the name it has in distBO", False, builders.gaussian_process),
+    ("none-gp", "gp, by the name it has in distBO", False, builders_alone.gaussian_process),
     ("none-blr", "regression on a network, no past", False, _NET_OF, _NET),
     ("deep-ensemble", "networks that say mean and variance", False, _DE_OF, _DE),
     ("mc-dropout", "one network, units dropped at random", False, _DROPOUT_OF, _DROPOUT),
     ("dngo", "linear regression on a trained network", False, _DNGO_OF, _DNGO),
     ("bohamiann", "networks drawn by Hamiltonian Monte Carlo", False, _BNN_OF, _BNN),
     ("dkgp", "Gaussian process with a deep kernel, no past", False, _DKGP_OF, _DKGP),
-    ("hebo", "warped Gaussian process, three acquisitions", False, builders.hebo, _WARPED),
+    ("hebo", "warped Gaussian process, three acquisitions", False, builders_alone.hebo, _WARPED),
     ("portfolio", "past configurations good together, in turn", True, builders.portfolio),
     ("tpe", "Optuna's TPE sampler", False, _TPE),
     ("gp-optuna", "Optuna's GP sampler", False, _GP_OPTUNA),
