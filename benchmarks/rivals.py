@@ -172,10 +172,12 @@ def regrets(optimizer: Optimizer, problem: OpenProblem, trials: int) -> np.ndarr
 MARKS = (1, 5, 10, 30, 50, 100)
 
 
-def published(results: Path) -> str:
-    """Mean ranks and regrets of the methods that HPO-B published."""
-    runs = [run for run in read_published(results) if run.regrets is not None]
+def published(results: Path, methods: Sequence[str], spaces: Sequence[str] | None) -> str:
+    """Mean ranks among them and regrets of methods that HPO-B published; without names of all."""
+    runs = [run for run in read_published(results, spaces=spaces) if run.regrets is not None]
     names = sorted({run.method for run in runs})
+    if methods:
+        names = [method + MARK for method in methods]
     curves = {(run.method, run.benchmark, run.task, run.seed): run.regrets for run in runs}
     cases = sorted({key[1:] for key in curves})
     cases = [case for case in cases if all((name, *case) in curves for name in names)]
@@ -205,6 +207,8 @@ def main() -> None:
         part = parts.add_parser(name, help=summary)
         if name == "published":
             part.add_argument("--results", type=Path, default=Path("../shared/data/hpob-results"))
+            part.add_argument("--methods", nargs="+", default=[], help="only these")
+            part.add_argument("--spaces", nargs="+", help="ids of the only search spaces")
         else:
             part.add_argument("--quick", action="store_true", help="a trial run that says little")
         if name == "cap":
@@ -213,7 +217,7 @@ def main() -> None:
     begin()
     load = os.getloadavg()[0]
     if arguments.part == "published":
-        text = published(arguments.results)
+        text = published(arguments.results, arguments.methods, arguments.spaces)
     elif arguments.part == "cap":
         text = cap(arguments.quick, arguments.families)
     else:

@@ -352,8 +352,11 @@ def test_unknown_methods_and_options_list_the_valid_ones():
             Optimizer(NUMERIC, method=name, liar="believer")
     for name in ("gp", "hebo"):
         assert Optimizer(NUMERIC, method=name, liar="believer").strategy.liar == "believer"
-    with pytest.raises(UnknownNameError, match=r"transform.*copula"):
-        Optimizer(NUMERIC, method="gp", transform="log")
+    for name in ("gp", "hebo"):
+        with pytest.raises(UnknownNameError, match=r"transform.*copula"):
+            Optimizer(NUMERIC, method=name, transform="log")
+        with pytest.raises(OptionError, match="noise_floor must be a positive number, not 0"):
+            Optimizer(NUMERIC, method=name, noise_floor=0)
     with pytest.raises(OptionError, match="levels"):
         Optimizer(NUMERIC, method="grid", levels=0)
 

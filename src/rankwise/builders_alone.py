@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rankwise.errors import OptionError, check_count, check_name
+from rankwise.errors import OptionError, check_count
 
 if TYPE_CHECKING:
     from rankwise.acquisition import Acquisition
@@ -50,12 +50,8 @@ def gaussian_process(
     liar: str = "min",
 ) -> Strategy:
     """A Gaussian process and what it expects to improve."""
-    from rankwise.transforms import TRANSFORMS
-
-    check_name("transform", transform, TRANSFORMS)
-    if not (isinstance(noise_floor, float) and noise_floor > 0):
-        raise OptionError(f"noise_floor must be a positive number, not {noise_floor!r}")
     surrogate = partial(make_gp, transform, noise_floor)
+    surrogate(0)  # a wrong option is said now, not at the first proposal
     cost = partial(make_gp, "standardize", noise_floor)  # seconds are wanted, not scores
     return assembled(encoder, surrogate, acquisition, liar, make_cost_surrogate=cost)
 
