@@ -92,13 +92,13 @@ def test_the_noise_of_a_step_has_the_variance_of_the_paper(rate, exact):
 
 
 @pytest.mark.parametrize("batch", [6, 3])
-def test_the_energy_and_its_gradient_are_those_of_autograd(batch):
+def test_the_gradient_of_the_energy_is_that_of_autograd(batch):
     shape = Architecture(2, 3, 2, 5, 0, tanh=True)
     networks = Networks(shape, seeded(0), torch.float64)
     rng = np.random.default_rng(0)
     X, y = rng.random((6, 2)), rng.normal(size=6)
     energy = Energy(networks, X, y, batch, 1.5, seeded(1))
-    value = energy(0)
+    energy(0)
     chosen = energy._chosen[0] if batch < 6 else torch.arange(6)
 
     theta = energy.theta.clone().requires_grad_()
@@ -113,7 +113,6 @@ def test_the_energy_and_its_gradient_are_those_of_autograd(batch):
         inputs = {"x": 2, "w1": 5, "out": 5}.get(name, 1)
         expected = expected + 0.5 * inputs * part.square().sum() / 1.5**2
     expected = expected + 0.5 * (log_noise - math.log(1e-3)).square().sum()
-    assert value == pytest.approx(float(expected.detach()))
     (slope,) = torch.autograd.grad(expected, theta)
     torch.testing.assert_close(energy.gradient, slope)
 

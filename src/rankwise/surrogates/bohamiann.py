@@ -119,7 +119,7 @@ class BayesianNetworks(StudySurrogate):
 
 
 class Energy:
-    """Minus the log posterior of the weights and the log noise of M networks, and its gradient.
+    """Minus the log posterior of the weights and the log noise of M networks: its gradient.
 
     Args:
         networks: M.
@@ -156,19 +156,16 @@ class Energy:
         self._members, self._batch, self._generator = shape.members, batch, generator
         self._weight = len(X) / batch
 
-    def __call__(self, step: int) -> float:
-        """The energy, up to a constant, by the rows of a step of that number."""
+    def __call__(self, step: int) -> None:
+        """Set the gradient, by the rows of a step of that number."""
         rows, y = self._some(step)
         gap = self._scorers.forward(rows, None).squeeze(1) - y
         torch.sub(self.theta, self._mean, out=self.gradient).mul_(self._precision)
-        prior = 0.5 * float(torch.dot(self.gradient, self.theta - self._mean))
         precision = self._log_noise.neg().exp_().mul_(self._weight)
-        error = gap.square().sum(1)
+        scaled = gap * precision.unsqueeze(1)
         size = self._batch * self._weight
-        self._by_noise.add_(0.5 * size).addcmul_(precision, error, value=-0.5)
-        self._scorers.backward((gap * precision.unsqueeze(1)).unsqueeze(1))
-        fit = float(torch.dot(precision, error)) + size * float(self._log_noise.sum())
-        return prior + 0.5 * fit
+        self._by_noise.add_(0.5 * size).sub_(gap.mul_(scaled).sum(1), alpha=0.5)
+        self._scorers.backward(scaled.unsqueeze(1))
 
     def _some(self, step: int) -> tuple[Tensor, Tensor]:
         """Rows (M, b, d) and losses (b,), the same for all chains."""
@@ -178,8 +175,9 @@ class Energy:
         if step % _BATCHES == 0:
             keys = torch.rand((_BATCHES, n), generator=self._generator)
             self._chosen = keys.argsort(1)[:, : self._batch]
-        chosen = self._chosen[step % _BATCHES]
-        return self._rows[chosen].expand(M, self._batch, -1), self._y[chosen]
+            self._drawn = self._rows[self._chosen], self._y[self._chosen]
+        rows, y = (drawn[step % _BATCHES] for drawn in self._drawn)
+        return rows.expand(M, self._batch, -1), y
 
 
 def _precisions(shape: Architecture, prior: float) -> Tensor:

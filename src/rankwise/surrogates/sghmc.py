@@ -60,8 +60,8 @@ class AdaptiveSGHMC:
 
     def step(self) -> None:
         """A step of the chain."""
-        self._noise.normal_(generator=self._generator).mul_(self._spread)
-        self._velocity.mul_(1.0 - self._friction).add_(self._noise)
+        self._noise.normal_(generator=self._generator)
+        self._velocity.mul_(1.0 - self._friction).addcmul_(self._noise, self._spread)
         self._velocity.addcmul_(self._scale, self._gradient, value=-1.0)
         self._theta.add_(self._velocity)
 
