@@ -67,6 +67,14 @@ def test_a_report_of_some_methods_somewhere_else(tmp_path):
     assert not (tmp_path / "runs" / "report.md").exists()
 
 
+@pytest.mark.parametrize(("text", "seeds"), [("2", {0, 1}), ("0,3", {0, 3}), ("3,", {3})])
+def test_seeds_are_a_number_or_a_list(tmp_path, text, seeds):
+    result = ran(tmp_path, "--methods", "random", "--seeds", text)
+    assert result.exit_code == 0, result.output
+    found = {path.stem.split("__")[1] for path in tmp_path.glob("cells/*/*/*.json")}
+    assert found == {f"seed-{seed}" for seed in seeds}
+
+
 def test_failed_cells_change_the_exit_code_and_are_tried_again(tmp_path):
     result = ran(tmp_path, "--methods", "random,portfolio:length=0")
     assert result.exit_code == 1 and "10 failed" in result.output

@@ -77,7 +77,7 @@ def run_benchmarks(
     methods: Annotated[
         str, typer.Option(help='Methods, maybe with options: "dre,forest:trees=50,random".')
     ] = "random,default,portfolio,gp,dre",
-    seeds: Annotated[str, typer.Option(help='How many, or which: "5" or "0,3,4".')] = "5",
+    seeds: Annotated[str, typer.Option(help='How many, or which: "5", "0,3,4" or "3,".')] = "5",
     trials: Annotated[int, typer.Option(min=1, help="Evaluations after the initial ones.")] = 50,
     initial: Annotated[int, typer.Option(min=0, max=5, help="Given initial points.")] = 5,
     jobs: Annotated[int, typer.Option(help="Cells at the same time; -1: all cores.")] = 1,
@@ -117,11 +117,13 @@ def run_benchmarks(
 
 def _seeds(text: str) -> list[int]:
     try:
-        numbers = [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in text.removesuffix(",").split(",")]
     except ValueError:
         numbers = [-1]
     if min(numbers) < 0 or (numbers == [0] and "," not in text):
-        raise OptionError(f"--seeds is a number of seeds or a list such as 0,3,4, not {text!r}")
+        raise OptionError(
+            f"--seeds is a number of seeds or a list such as 0,3,4 or 3,; not {text!r}"
+        )
     return list(range(numbers[0])) if "," not in text else sorted(set(numbers))
 
 
