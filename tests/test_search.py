@@ -319,6 +319,8 @@ def test_wrong_arguments_are_named(arguments, message):
 def test_wrong_names_and_spaces_are_answered():
     with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
         bowl_search(method="randm").fit(bowl_data())
+    with pytest.raises(UnknownNameError, match=r"option of method 'auto'.*guard"):
+        bowl_search(options={"gard": True}).fit(bowl_data())
     with pytest.raises(SpaceError, match="space="):
         RankwiseSearchCV(Bowl()).fit(bowl_data())
     with pytest.raises(SpaceError, match="no parameter 'w'"):

@@ -125,6 +125,17 @@ def test_a_search_with_a_past_starts_better(archive):
     assert informed.trust_ > 0.5 and alone.trust_ is None
 
 
+def test_options_reach_the_method(archive):
+    """With the guard the third of the first trials is drawn at random, so it differs."""
+    data, found = bowl_data(0.72, 0.20), []
+    for options in (None, {"guard": True}, {"guard": True}):
+        search = search_of(archive, n_trials=3, method="rgpe", options=options, name="new")
+        found.append(params_of(search.fit(data)))
+        optuna.delete_study(study_name="new", storage=archive)
+    assert found[0][:2] == found[1][:2] and found[0][2] != found[1][2]
+    assert found[1] == found[2]
+
+
 def test_what_the_method_believed_is_recorded(archive):
     search = search_of(archive, n_trials=4).fit(bowl_data(0.72, 0.20))
     for number, trial in enumerate(search.result_.study.trials):

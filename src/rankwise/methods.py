@@ -8,13 +8,13 @@ wrong one is answered with the list of the right ones.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rankwise import builders, builders_alone
-from rankwise.errors import OptionError, UnknownNameError
+from rankwise.errors import OptionError, UnknownNameError, check_name
 from rankwise.task import Task, TaskSet, as_task_set
 
 if TYPE_CHECKING:
@@ -83,6 +83,13 @@ def get(name: str) -> Method:
     return _TABLE[name]
 
 
+def check_options(name: str, options: Iterable[str]) -> None:
+    """Raise `UnknownNameError` if the method or one of these options of it does not exist."""
+    valid = get(name).options
+    for option in options:
+        check_name(f"option of method {name!r}", option, valid)
+
+
 def make(
     name: str, encoder: Encoder, tasks: TaskSet | Sequence[Task] = (), **options: Any
 ) -> Strategy:
@@ -99,10 +106,8 @@ def make(
         UnknownNameError: the method or an option does not exist.
         OptionError: the method cannot learn from past tasks, or they are of another space.
     """
+    check_options(name, options)
     method = get(name)
-    for option in options:
-        if option not in method.options:
-            raise UnknownNameError(f"option of method {name!r}", option, method.options)
     if not method.transfer:
         if len(tasks):
             able = ", ".join(m.name for m in _TABLE.values() if m.transfer)

@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import override
 
 from rankwise import methods
-from rankwise.errors import OptionError, SpaceExhausted, check_name
+from rankwise.errors import OptionError, SpaceExhausted
 from rankwise.optimizer import check_seed
 from rankwise.sampling import (
     MISSING,
@@ -99,8 +99,7 @@ class RankwiseSampler(BaseSampler):
                 f"To use it on this study alone: archive=None, alone={method!r}"
             )
         methods.get(alone)
-        for option in options or {}:
-            check_name(f"option of method {method!r}", option, methods.get(method).options)
+        methods.check_options(method, options or {})
         self._archive, self._like = archive, like
         self._method, self._alone, self._options = method, alone, dict(options or {})
         self._search_space = dict(search_space or {})

@@ -62,6 +62,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         archive: an Optuna storage or its URL ("sqlite:///searches.db"); None for memory.
         method: one of `rankwise.methods.available()`. One that cannot learn from the past does
             without.
+        options: of the method: ``{"guard": True}``.
         context: "metafeatures" records some numbers about the data set with the study (see
             `rankwise.context.meta_features`), for reports and for methods that compare data
             sets; None does not. "rows" also keeps up to 2000 rows of the data beside the archive,
@@ -111,6 +112,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         "n_trials": [Interval(Integral, 1, None, closed="left")],
         "archive": "no_validation",  # Optuna takes storages of many kinds
         "method": [str],
+        "options": [Mapping, None],
         "context": [StrOptions({"metafeatures", "rows"}), None],
         "name": [str, None],
         "successive": ["boolean"],
@@ -136,6 +138,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         n_jobs: int | None = None,
         archive: str | BaseStorage | None = None,
         method: str = "auto",
+        options: Mapping[str, Any] | None = None,
         context: str | None = "metafeatures",
         name: str | None = None,
         successive: bool = False,
@@ -160,6 +163,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.n_trials = n_trials
         self.archive = archive
         self.method = method
+        self.options = options
         self.context = context
         self.name = name
         self.successive = successive

@@ -25,7 +25,7 @@ from rankwise.bench.display import Display
 from rankwise.bench.environment import environment
 from rankwise.bench.protocol import run as run_problem
 from rankwise.cache import learnt_optimizer
-from rankwise.errors import BenchmarkDataError, OptionError, UnknownNameError, check_count
+from rankwise.errors import BenchmarkDataError, OptionError, check_count
 from rankwise.optimizer import Optimizer
 
 DONE, BUSY, FAILED, UNWRITTEN = "done", "busy", "failed", "unwritten"
@@ -145,11 +145,7 @@ def split_methods(text: str) -> list[str]:
 
 def check_method(text: str) -> None:
     """Raise `UnknownNameError` if the method or an option of it does not exist."""
-    name, options = split_method(text)
-    row = methods.get(name)
-    for option in options:
-        if option not in row.options:
-            raise UnknownNameError(f"option of method {name!r}", option, row.options)
+    methods.check_options(*split_method(text))
 
 
 # ---------------------------------------------------------------------- in the workers

@@ -123,11 +123,16 @@ def _task(encoder: Encoder, past: PastStudy, folder: Path | None) -> Task:
 
 
 def make_optimizer(
-    method: str, log: StudyLog, encoder: Encoder, past: TaskSet, progress: bool | None
+    method: str,
+    log: StudyLog,
+    encoder: Encoder,
+    past: TaskSet,
+    progress: bool | None,
+    options: Mapping[str, Any],
 ) -> Optimizer:
     """An optimizer that has learnt the past; what is learnt is kept beside the archive."""
     row = methods.get(method)
-    options: dict[str, Any] = {"progress": progress} if "progress" in row.options else {}
+    options = {**({"progress": progress} if "progress" in row.options else {}), **options}
     folder = model_folder(storage_origin(log.study._storage))
     if folder is not None:
         try:

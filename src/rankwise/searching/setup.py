@@ -49,7 +49,8 @@ def make_run(
     """
     space = _space(search)
     encoder = Encoder(space.space)
-    methods.get(search.method)  # a wrong name is found before a study is created
+    options = dict(search.options or {})
+    methods.check_options(search.method, options)  # found before a study is created
     log = _open_log(search, data, splitter, space, encoder)
     context = {} if search.context is None else data.features(rows=search.context == "rows")
     if context:
@@ -60,10 +61,11 @@ def make_run(
                 attach_rows(place, log.study.study_name, context)
     seed = settle(log, "seed", *_seeds(search.random_state))
     settle(log, "method", search.method)
+    settle(log, "options", {key: repr(value) for key, value in options.items()})
     n_jobs = settle(log, "n_jobs", joblib.effective_n_jobs(search.n_jobs))
     past = past_tasks(log, encoder)
     settle(log, "past tasks", past.digest)
-    learnt = make_optimizer(search.method, log, encoder, past, search.progress)
+    learnt = make_optimizer(search.method, log, encoder, past, search.progress, options)
     optimizer = learnt.restarted(design=_design(search, log, space, learnt), seed=seed)
     optimizer.context = context
     rungs = Rungs.of(data.n_rows, data.classes, several=search.successive)
