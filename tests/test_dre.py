@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from rankwise.losses import LOSSES, WEIGHTINGS
 from rankwise.surrogates import DeepRankingEnsemble, files
 from rankwise.surrogates.files import read_model, write_model
 from rankwise.surrogates.meta import MetaTraining
+from rankwise.surrogates.nets import Architecture
+from rankwise.surrogates.tuning import scaled_ranks
 from rankwise.task import Task
 
 QUICK = {"members": 3, "layers": 2, "width": 8, "deep_set": 4, "epochs": 30}
@@ -338,6 +341,52 @@ def test_the_deep_set_tells_where_the_optimum_of_this_task_is():
         after = ensemble.fit(seen).predict(new.X).mean[best].mean()
         assert ensemble.epochs_ == 0
         assert after < 20 < 50 < before
+
+
+@dataclass(frozen=True)
+class LinearArchitecture(Architecture):
+    """An ensemble whose context is a linear map of the mean evaluation."""
+
+    @property
+    def context_shapes(self):
+        return {"set0": (self.columns + 1, self.context)}
+
+    def context_network(self, weights, gradients):
+        return LinearContext(weights["set0"], gradients["set0"])
+
+
+class LinearContext:
+    def __init__(self, weight, gradient):
+        self.weight, self.gradient = weight, gradient
+
+    def forward(self, items, pool):
+        self.means = torch.bmm(pool, items).flatten(0, 1)
+        return self.means @ self.weight
+
+    def backward(self, dz):
+        self.gradient.addmm_(self.means.T, dz)
+
+
+class LinearEnsemble(DeepRankingEnsemble):
+    def _shape(self, columns):
+        return LinearArchitecture(columns, self.members, self.layers, self.width, self.deep_set)
+
+
+def test_the_context_network_is_that_of_the_architecture_everywhere():
+    def weights_of_the_context(ensemble):
+        return ensemble._architecture.views(ensemble._weights)["set0"].clone()
+
+    past = [parabola([0.3 + 0.1 * k, 0.5], 40, k) for k in range(4)]
+    seen = parabola([0.5, 0.5], 12, 9)
+    training = {"steps": 10, "lists": 2, "list_size": 10, "support": 5}
+    start = weights_of_the_context(LinearEnsemble(**QUICK).fit(NOTHING))
+    ensemble = LinearEnsemble(**QUICK, training=training).meta_fit(past)
+    learnt = weights_of_the_context(ensemble.fit(NOTHING))
+    tuned = weights_of_the_context(ensemble.fit(seen))
+    assert not torch.equal(start, learnt)
+    assert not torch.equal(learnt, tuned)
+    items = torch.as_tensor(np.column_stack([seen.X, scaled_ranks(seen.losses)])).float()
+    torch.testing.assert_close(ensemble._context[0, 0], items.mean(0) @ tuned)
 
 
 def test_what_was_learnt_is_on_record(learnt):

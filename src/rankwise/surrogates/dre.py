@@ -24,7 +24,7 @@ from rankwise.losses import make_loss
 from rankwise.progress import training_bar
 from rankwise.surrogates.base import Posterior
 from rankwise.surrogates.meta import MetaLearner, MetaTraining, Record
-from rankwise.surrogates.nets import Architecture, DeepSet, outputs_of
+from rankwise.surrogates.nets import Architecture, outputs_of
 from rankwise.surrogates.threads import one_thread
 from rankwise.surrogates.transfer import TransferSurrogate
 from rankwise.surrogates.tuning import Observations, Tuning, fine_tune
@@ -263,13 +263,14 @@ class DeepRankingEnsemble(TransferSurrogate):
 
     def _describe(self, architecture: Architecture, seen: Observations) -> torch.Tensor | None:
         """The context (M, 1, c) of all observations, the same for every scorer."""
-        if not architecture.context:
+        network = architecture.context_network(self._views, self._views)
+        if network is None:
             return None
         n = len(seen)
         items = seen.items[None] if n else torch.zeros(1, 1, architecture.columns + 1)
         pool = torch.full((1, 1, max(n, 1)), 1.0 / n if n else 0.0)
         with torch.inference_mode():
-            z = DeepSet(self._views, self._views).forward(items, pool)
+            z = network.forward(items, pool)
             return z.expand(architecture.members, 1, -1)
 
 

@@ -20,7 +20,7 @@ from rankwise.errors import ModelFileError, OptionError, RunWarning, check_count
 from rankwise.losses import RankingLoss
 from rankwise.surrogates.files import read_model, write_model
 from rankwise.surrogates.lists import Batch, Corpus
-from rankwise.surrogates.nets import Adam, Architecture, Buffers, DeepSet, Scorers, cosine
+from rankwise.surrogates.nets import Adam, Architecture, Buffers, Scorers, cosine
 from rankwise.task import Task
 
 _KIND = "checkpoint of meta-learning"
@@ -247,7 +247,7 @@ class _Pass:
         self._views = architecture.views(weights), architecture.views(gradient)
         self._buffers: dict[tuple[int, int], Buffers] = {}
         self._scorers: dict[tuple[int, int, int], Scorers] = {}
-        self._deep_set = DeepSet(*self._views) if architecture.context else None
+        self._contexts = architecture.context_network(*self._views)
 
     def learn(self, batch: Batch) -> float:
         """Add the gradient of the mean loss of lists, each scorer having its own; return it."""
@@ -276,14 +276,14 @@ class _Pass:
     def _piece(self, member: int, batch: Batch, divisor: int) -> float:
         """The summed mean losses of some lists; adds their gradient over divisor, if not 0."""
         size, n, d = batch.X.shape
-        scorers, deep_set = self._scorer(member, size, n), self._deep_set
-        z = None if deep_set is None else deep_set.forward(batch.items, batch.pool)[None]
+        scorers, contexts = self._scorer(member, size, n), self._contexts
+        z = None if contexts is None else contexts.forward(batch.items, batch.pool)[None]
         scores = scorers.forward(batch.X.view(1, size * n, d), z)[0]
         if divisor:
             slope = self._loss.gradient(scores, batch.lists)
             dz = scorers.backward(slope.div_(batch.lists.total.unsqueeze(-1) * divisor))
-            if deep_set is not None and dz is not None:
-                deep_set.backward(dz[0])
+            if contexts is not None and dz is not None:
+                contexts.backward(dz[0])
         losses = self._loss.value(scores, batch.lists) / batch.lists.total
         return float(losses.sum())
 

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -56,10 +57,27 @@ class Architecture:
         for k in range(1, self.layers):
             shapes[f"w{k}"], shapes[f"b{k}"] = (M, h, h), (M, 1, h)
         shapes["out"], shapes["b_out"] = (M, self.outputs, h), (M, self.outputs, 1)
-        if c:
-            for k, (a, b) in enumerate([(self.columns + 1, h), (h, h), (h, h), (h, h), (h, c)]):
-                shapes[f"set{k}"], shapes[f"set_b{k}"] = (a, b), (b,)
+        return {**shapes, **self.context_shapes} if c else shapes
+
+    @property
+    def context_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The name, which begins with "set", and shape of every weight of the context network."""
+        h, c = self.width, self.context
+        shapes: dict[str, tuple[int, ...]] = {}
+        for k, (a, b) in enumerate([(self.columns + 1, h), (h, h), (h, h), (h, h), (h, c)]):
+            shapes[f"set{k}"], shapes[f"set_b{k}"] = (a, b), (b,)
         return shapes
+
+    def context_network(
+        self, weights: dict[str, Tensor], gradients: dict[str, Tensor]
+    ) -> ContextNetwork | None:
+        """The network of the contexts, None if there are none.
+
+        Args:
+            weights: of the ensemble, by name.
+            gradients: added to by its `backward`.
+        """
+        return DeepSet(weights, gradients) if self.context else None
 
     @property
     def size(self) -> int:
@@ -91,6 +109,21 @@ class Architecture:
         return self.width
 
 
+class ContextNetwork(Protocol):
+    """From sets of evaluations to their contexts, with a backward pass."""
+
+    def forward(self, items: Tensor, pool: Tensor) -> Tensor:
+        """Contexts (G * q, c) of q sets in each of G groups.
+
+        Args:
+            items: evaluations (G, u, d + 1), configuration and scaled loss.
+            pool: weights (G, q, u) of the items in each set, summing to one or zero.
+        """
+
+    def backward(self, dz: Tensor) -> None:
+        """Add the gradients of the weights, given those of the contexts (G * q, c)."""
+
+
 class DeepSet:
     """The context of sets of evaluations: rho(mean of phi(x, y)), with its backward pass.
 
@@ -110,12 +143,6 @@ class DeepSet:
         self._gb = [gradients[f"set_b{k}"] for k in range(5)]
 
     def forward(self, items: Tensor, pool: Tensor) -> Tensor:
-        """Contexts (G * q, c) of q sets in each of G groups.
-
-        Args:
-            items: evaluations (G, u, d + 1), configuration and scaled loss.
-            pool: weights (G, q, u) of the items in each set, summing to one or zero.
-        """
         self._pool = pool
         self._groups = items.shape[:2]
         a0 = items.reshape(-1, items.shape[-1])
@@ -128,7 +155,6 @@ class DeepSet:
         return torch.addmm(self._b[4], r2, self._w[4])
 
     def backward(self, dz: Tensor) -> None:
-        """Add the gradients of the weights, given those of the contexts (G * q, c)."""
         a0, a1, a2, pooled, r1, r2 = self._kept
         d = self._through(4, dz, r2, r2)
         d = self._through(3, d, r1, r1)

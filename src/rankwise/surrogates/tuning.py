@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from rankwise.losses import Lists, RankingLoss
-from rankwise.surrogates.nets import Adam, Architecture, Buffers, DeepSet, Scorers, cosine
+from rankwise.surrogates.nets import Adam, Architecture, Buffers, Scorers, cosine
 from rankwise.types import Array
 
 _BLOCK = 50  # epochs whose random subsets are drawn at once
@@ -116,7 +116,7 @@ def fine_tune(
         parts, slopes = architecture.views(weights), architecture.views(gradient)
         M, N, d = architecture.members, len(observations), architecture.columns
         scorers = Scorers(parts, slopes, slice(None), Buffers(architecture, M, 1, N, start.dtype))
-        deep_set = DeepSet(parts, slopes) if architecture.context else None
+        contexts = architecture.context_network(parts, slopes)
         adam = Adam(weights, gradient)
         X = observations.X.expand(M, N, d).contiguous()
         items = observations.items[None]
@@ -124,12 +124,12 @@ def fine_tune(
         done = 0
         for lists, pool in _subsets(architecture, observations, loss, tuning, generator):
             gradient.zero_()
-            z = None if deep_set is None else deep_set.forward(items, pool).view(M, 1, -1)
+            z = None if contexts is None else contexts.forward(items, pool).view(M, 1, -1)
             scores = scorers.forward(X, z).view(M, N)
             slope = loss.gradient(scores, lists).div_(lists.total.unsqueeze(-1))
             dz = scorers.backward(slope)
-            if deep_set is not None and dz is not None:
-                deep_set.backward(dz.view(M, -1))
+            if contexts is not None and dz is not None:
+                contexts.backward(dz.view(M, -1))
             adam.step(cosine(tuning.rate, done, tuning.epochs))
             done += 1
             if learnt(scores):
