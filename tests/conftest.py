@@ -1,5 +1,12 @@
 """What all tests share: property tests that try the same examples on every run, short training."""
 
+import os
+
+# Tests run side by side: threads that wait for each other on busy cores cost more than they bring.
+os.environ.update(
+    {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")} | dict(os.environ)
+)
+
 import pytest
 from hypothesis import HealthCheck, settings
 
