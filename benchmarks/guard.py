@@ -9,7 +9,8 @@ studies of 40 random trials. Each method that learns is run as it is and with `g
 beside them the Gaussian process that takes over where the past is not trusted. Two figures per
 method:
 
-- regret after 50 trials over that of the Gaussian process, whatever the past is like;
+- regret after 50 trials over that of the Gaussian process, whatever the past is like, and of
+  methods that are not one without a past, over what they are then (`OWN`);
 - the share of what is gained in the first ten trials with a related past that the guard keeps.
 
 Regret is that of the best so far, 0 for the best of the 1000 and 1 for the worst. Results are kept
@@ -44,6 +45,7 @@ from rankwise.cache import learnt_optimizer
 from rankwise.space import Encoder
 
 PLAIN = "gp"
+OWN = {"portfolio": "random", "ws-cma-es": "cma-es"}
 METHODS = ("eb-gp", "eb-net", "rgpe", "tst", "taf", "ablr", "gcp", "fsbo", "dklm", "scot", "icm")
 METHODS += ("init", "portfolio", "ws-cma-es", "dre:training.steps=500")
 KNOBS = (1.0, 0.5, 0.0, -0.5, -1.0)
@@ -111,6 +113,18 @@ def marks(
             )
 
 
+def against_own(
+    found: Found, name: str, knobs: Sequence[float], methods: Sequence[str]
+) -> Iterable[str]:
+    """Regrets with the guard, and those of what a method is without a past."""
+    for method in methods:
+        if method in OWN:
+            pairs = [(found[name, k, m] for m in (guarded(method), OWN[method])) for k in knobs]
+            ends = [[float(regrets[:, -1].mean()) for regrets in pair] for pair in pairs]
+            texts = [f"{ours:.4f} ({own:.4f})" for ours, own in ends]
+            yield f"{method} with the guard (and {OWN[method]}): {', '.join(texts)}."
+
+
 def guarded(method: str) -> str:
     return f"{method}{',' if ':' in method else ':'}guard=true"
 
@@ -144,6 +158,7 @@ def tables(
         parts.append(f"{name}: regret over that of {PLAIN}, without → with the guard")
         parts.append(markdown(["method", *header], rows))
         parts.extend(marks(found, name, knobs, methods))
+        parts.extend(against_own(found, name, knobs, methods))
     rows = []
     related = max(knobs)
     parts.append(
@@ -229,6 +244,7 @@ def main() -> None:
         names, methods, knobs, size = names[:1], methods[:1], [1.0, -1.0], (2, 50, 12)
     (options.out / "models").mkdir(parents=True, exist_ok=True)
     every = [PLAIN, *(m for method in methods for m in (method, guarded(method)))]
+    every += [OWN[method] for method in methods if method in OWN]
     keys = [(name, knob, method) for method, name, knob in product(every, names, knobs)]
     regrets = joblib.Parallel(n_jobs=options.jobs)(
         joblib.delayed(cell)(*key, options.out, options.initial, *size) for key in keys
