@@ -119,8 +119,10 @@ def against_own(
     """Regrets with the guard, and those of what a method is without a past."""
     for method in methods:
         if method in OWN:
-            pairs = [(found[name, k, m] for m in (guarded(method), OWN[method])) for k in knobs]
-            ends = [[float(regrets[:, -1].mean()) for regrets in pair] for pair in pairs]
+            ends = [
+                [found[name, k, m][:, -1].mean() for m in (guarded(method), OWN[method])]
+                for k in knobs
+            ]
             texts = [f"{ours:.4f} ({own:.4f})" for ours, own in ends]
             yield f"{method} with the guard (and {OWN[method]}): {', '.join(texts)}."
 
