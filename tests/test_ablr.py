@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from bowls import bowl, bowls, points
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
-from threadpoolctl import threadpool_limits
 
 from rankwise import Optimizer, TaskSet
 from rankwise.errors import ModelFileError, OptionError
@@ -23,28 +23,6 @@ NOTHING = Task.of(np.empty((0, 2)), [])
 SMALL = {"layers": 2, "width": 12, "steps": 300, "batch": 4, "rows": 20, "meta_rate": 5e-3}
 PRECISIONS = np.array([0.7, 2.1])  # log alpha, log beta
 few_and_many = pytest.mark.parametrize("n", [1, 4, 40])  # fewer and more than features
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Matrices are small here: threads that wait for each other are slow."""
-    with threadpool_limits(1):
-        yield
-
-
-def bowl(centre, n: int = 30, seed: int = 0, scale: float = 1.0) -> Task:
-    """Losses that grow with the distance from a centre."""
-    X = np.random.default_rng(seed).random((n, 2))
-    return Task.of(X, scale * np.square(X - centre).sum(axis=1), name=f"study {seed}")
-
-
-def bowls(count: int, at: float = 0.3) -> list[Task]:
-    """Past studies with a common optimum, each with another scale of losses."""
-    return [bowl(at, seed=k, scale=10.0**k) for k in range(count)]
-
-
-def points(n: int = 6, seed: int = 70):
-    return np.random.default_rng(seed).random((n, 2))
 
 
 def regression(n: int, f: int = 7):

@@ -13,7 +13,6 @@ import torch
 from scipy.optimize import approx_fprime, minimize_scalar
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
-from threadpoolctl import threadpool_limits
 
 import rankwise
 from rankwise import Encoder, Optimizer, RankwiseSampler, TaskSet, make_space, methods
@@ -38,13 +37,6 @@ from rankwise.task import Task
 
 SQUARE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 NOTHING = Task.of(np.empty((0, 2)), [])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Matrices are small here: threads that wait for each other are slow."""
-    with threadpool_limits(1):
-        yield
 
 
 @pytest.fixture(autouse=True)
