@@ -1,8 +1,9 @@
-"""What proposals cost, how far surrogates of one study can be believed, who leaves a plateau.
+"""Methods without a past: what proposals cost, how far they can be believed, where they go.
 
     python benchmarks/alone.py cost
     python benchmarks/alone.py calibration
-    python benchmarks/alone.py plateau --repeats 40
+    python benchmarks/alone.py plateau --repeats 100
+    python benchmarks/alone.py edges --out runs/alone --on hpobench-mlp
 
 - `cost`: a proposal (`strategy.propose`) in a space of six floats after 50 and after 200
   evaluations, for every method, in units of the forest's. Methods with a past learnt ten studies
@@ -15,6 +16,9 @@
 - `plateau`: tables of 288 configurations of six floats, of which some, those nearest to a random
   one, are good and all others are equally bad, as in small data sets of real tables. The share of
   tables in which a method finds a good one in 30 trials, after five bad ones.
+- `edges`: of the runs of `rankwise bench run` in a folder, the share of values in the trials 1 to
+  5 and 16 to 30 that are the smallest or the largest of their column, and the mean share of the
+  table that is better than a trial. Runs that end before are left out.
 
 One thread. Seconds are those of the processor. `--quick` says little.
 """
@@ -22,6 +26,7 @@ One thread. Seconds are those of the processor. `--quick` says little.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import sys
@@ -29,6 +34,7 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,8 +42,9 @@ from scipy.stats import norm
 from transfer import COLUMNS, SPACE, begin, machine, markdown, quadratic, seconds
 
 from rankwise import methods
-from rankwise.bench import protocol
+from rankwise.bench import protocol, registry
 from rankwise.bench.base import INITIAL, TableProblem
+from rankwise.bench.cells import stored_cells
 from rankwise.bench.synthetic import family
 from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
@@ -184,6 +191,42 @@ def escaped(optimizer: Optimizer, share: float, seed: int) -> bool:
     return trace.regrets[-1] == 0.0
 
 
+# ---------------------------------------------------------------------- edges
+
+SPANS = (slice(0, 5), slice(15, 30))
+
+
+def edges(names: Sequence[str] | None, benchmark_name: str, out: Path) -> str:
+    benchmark = registry.load(benchmark_name)
+    problems = {task: benchmark.problem(task) for task in benchmark.test}
+    found: dict[str, list[list[float]]] = {}
+    for cell in stored_cells(out):
+        if cell.benchmark != benchmark_name or not cell.is_done(out):
+            continue
+        problem = problems[cell.task]
+        assert isinstance(problem, TableProblem)
+        points = json.loads(cell.path(out).read_text())["points"]
+        rows = np.array(points[cell.initial :], dtype=int)
+        if len(rows) == cell.trials:
+            found.setdefault(cell.method, []).append(whereabouts(problem, rows))
+    rows = [
+        [f"`{name}`", len(found[name]), *(f"{number:.2f}" for number in np.mean(found[name], 0))]
+        for name in names or found
+    ]
+    header = ["method", "runs"]
+    for span in SPANS:
+        header += [f"at an edge, trials {span.start + 1} to {span.stop}", "rows that are better"]
+    return markdown(header, rows)
+
+
+def whereabouts(problem: TableProblem, rows: np.ndarray) -> list[float]:
+    """Share of values at an edge and of better rows of the table, for each of `SPANS`."""
+    X, losses = problem.X, problem.losses
+    at_edge = (X.min(axis=0) >= X) | (X.max(axis=0) <= X)
+    better = np.searchsorted(np.sort(losses), losses) / len(losses)
+    return [float(part[rows[span]].mean()) for span in SPANS for part in (at_edge, better)]
+
+
 # ---------------------------------------------------------------------- the command
 
 
@@ -194,17 +237,26 @@ def main() -> None:
         "cost": "seconds per proposal",
         "calibration": "how far predictions hold",
         "plateau": "who leaves a plateau",
+        "edges": "where runs of a benchmark went",
     }
     for name, summary in summaries.items():
         part = parts.add_parser(name, help=summary)
         part.add_argument("--methods", help="separated by commas; by default all")
+        if name == "edges":
+            part.add_argument("--out", type=Path, default=Path("runs/alone"))
+            part.add_argument("--on", default="hpobench-mlp", help="a benchmark of tables")
+            continue
         part.add_argument("--repeats", type=int, default=5)
         part.add_argument("--quick", action="store_true", help="a trial run that says little")
     arguments = parser.parse_args()
     begin()
     warnings.filterwarnings("ignore", message="no past task")
-    load, repeats = os.getloadavg()[0], 1 if arguments.quick else arguments.repeats
+    load = os.getloadavg()[0]
     named = arguments.methods.split(",") if arguments.methods else None
+    if arguments.part == "edges":
+        print(edges(named, arguments.on, arguments.out))
+        return
+    repeats = 1 if arguments.quick else arguments.repeats
     if arguments.part == "cost":
         text = cost(list(dict.fromkeys([*(named or methods.available()), "forest"])), repeats)
     elif arguments.part == "calibration":
