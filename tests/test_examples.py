@@ -12,6 +12,7 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "examples"
 SHORTER = {  # what an example takes to be shown quickly
     "digits_network.py": ["--seconds", "3"],
+    "inverse_mapping.py": ["--sizes", "3"],
     "ranking_sinusoid.py": ["--starts", "3"],
 }
 

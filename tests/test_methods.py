@@ -378,7 +378,10 @@ def test_the_table_describes_itself():
 TRANSFER = [name for name in CHECKED if methods.get(name).transfer]
 every_transfer_method = pytest.mark.parametrize("method", TRANSFER)
 TRAINING = MetaTraining(steps=200, lists=4, list_size=20, support=10, rate=5e-3)
-LEARNING = {"dre": {"training": TRAINING}, **{key: {"steps": 300} for key in NETWORKS}}
+LEARNING = {
+    **{key: {"training": TRAINING} for key in ("dre", "dre-data")},
+    **{key: {"steps": 300} for key in NETWORKS},
+}
 """Options with which a method learns the past fast."""
 HASTE = {
     "dre": {"training": replace(TRAINING, steps=10)},
