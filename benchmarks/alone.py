@@ -46,6 +46,7 @@ from rankwise.bench import protocol, registry
 from rankwise.bench.base import INITIAL, TableProblem
 from rankwise.bench.cells import stored_cells
 from rankwise.bench.synthetic import family
+from rankwise.errors import check_name
 from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
 from rankwise.strategy import ModelStrategy, Strategy
@@ -207,11 +208,11 @@ def edges(names: Sequence[str] | None, benchmark_name: str, out: Path) -> str:
         assert isinstance(problem, TableProblem)
         points = json.loads(cell.path(out).read_text())["points"]
         rows = np.array(points[cell.initial :], dtype=int)
-        if len(rows) == cell.trials:
+        if len(rows) == cell.trials >= SPANS[-1].stop:
             found.setdefault(cell.method, []).append(whereabouts(problem, rows))
     rows = [
         [f"`{name}`", len(found[name]), *(f"{number:.2f}" for number in np.mean(found[name], 0))]
-        for name in names or found
+        for name in (check_name("method with runs", name, found) for name in names or found)
     ]
     header = ["method", "runs"]
     for span in SPANS:

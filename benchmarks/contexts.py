@@ -86,7 +86,7 @@ class SetArchitecture(Architecture):
 
 
 class SetTransformer:
-    """The context of sets of evaluations by attention; the contract is that of `DeepSet`.
+    """The context of sets of evaluations by attention; see `ContextNetwork`.
 
     Lee et al., ICML 2019: an embedding of each evaluation, blocks in which the evaluations of a
     set attend to each other (SAB), pooling by attention from one learnt seed (PMA), and a linear

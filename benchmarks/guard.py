@@ -9,8 +9,8 @@ studies of 40 random trials. Each method that learns is run as it is and with `g
 beside them the Gaussian process that takes over where the past is not trusted. Two figures per
 method:
 
-- regret after 50 trials over that of the Gaussian process, whatever the past is like, and of
-  methods that are not one without a past, over what they are then (`OWN`);
+- regret after 50 trials over that of the Gaussian process, whatever the past is like, and for
+  methods that are no Gaussian process without a past, beside that of what they are (`OWN`);
 - the share of what is gained in the first ten trials with a related past that the guard keeps.
 
 Regret is that of the best so far, 0 for the best of the 1000 and 1 for the worst. Results are kept
@@ -118,13 +118,13 @@ def against_own(
 ) -> Iterable[str]:
     """Regrets with the guard, and those of what a method is without a past."""
     for method in methods:
-        if method in OWN:
+        own = OWN.get(method.partition(":")[0])
+        if own:
             ends = [
-                [found[name, k, m][:, -1].mean() for m in (guarded(method), OWN[method])]
-                for k in knobs
+                [found[name, k, m][:, -1].mean() for m in (guarded(method), own)] for k in knobs
             ]
-            texts = [f"{ours:.4f} ({own:.4f})" for ours, own in ends]
-            yield f"{method} with the guard (and {OWN[method]}): {', '.join(texts)}."
+            texts = [f"{with_past:.4f} ({without:.4f})" for with_past, without in ends]
+            yield f"{method} with the guard (and {own}): {', '.join(texts)}."
 
 
 def guarded(method: str) -> str:
@@ -246,7 +246,7 @@ def main() -> None:
         names, methods, knobs, size = names[:1], methods[:1], [1.0, -1.0], (2, 50, 12)
     (options.out / "models").mkdir(parents=True, exist_ok=True)
     every = [PLAIN, *(m for method in methods for m in (method, guarded(method)))]
-    every += [OWN[method] for method in methods if method in OWN]
+    every += [OWN[name] for name in (m.partition(":")[0] for m in methods) if name in OWN]
     keys = [(name, knob, method) for method, name, knob in product(every, names, knobs)]
     regrets = joblib.Parallel(n_jobs=options.jobs)(
         joblib.delayed(cell)(*key, options.out, options.initial, *size) for key in keys

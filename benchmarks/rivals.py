@@ -49,6 +49,7 @@ from transfer import (
 from rankwise.bench.base import OpenProblem
 from rankwise.bench.published import MARK, read_published
 from rankwise.bench.synthetic import family, make_loss
+from rankwise.errors import check_name
 from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
 from rankwise.task import Task, TaskSet
@@ -173,11 +174,14 @@ MARKS = (1, 5, 10, 30, 50, 100)
 
 
 def published(results: Path, methods: Sequence[str], spaces: Sequence[str] | None) -> str:
-    """Mean ranks among them and regrets of methods that HPO-B published; without names of all."""
+    """Mean ranks among each other and regrets of published methods, all if none is named."""
     runs = [run for run in read_published(results, spaces=spaces) if run.regrets is not None]
     names = sorted({run.method for run in runs})
+    if not names:
+        raise SystemExit(f"there are no published runs on spaces {', '.join(spaces or [])}")
     if methods:
-        names = [method + MARK for method in methods]
+        known = [name.removesuffix(MARK) for name in names]
+        names = [check_name("published method", name, known) + MARK for name in methods]
     curves = {(run.method, run.benchmark, run.task, run.seed): run.regrets for run in runs}
     cases = sorted({key[1:] for key in curves})
     cases = [case for case in cases if all((name, *case) in curves for name in names)]

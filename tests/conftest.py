@@ -1,4 +1,4 @@
-"""What all tests share: property tests that try the same examples on every run, short training."""
+"""What all tests share: one thread, property tests without chance, short training."""
 
 import os
 

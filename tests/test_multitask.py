@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal, spearmanr
-from threadpoolctl import threadpool_limits
 
 from rankwise import Optimizer
 from rankwise.errors import ModelFileError, OptionError
@@ -15,13 +14,6 @@ from rankwise.surrogates.joint import JointGP, Rows, evidence, most_likely
 from rankwise.surrogates.multitask import Latents, Target, TargetPrior, negative_log_posterior
 from rankwise.surrogates.sources import scores
 from rankwise.task import Task
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Matrices are small here: threads that wait for each other are slow."""
-    with threadpool_limits(1):
-        yield
 
 
 def bowl(centre, n=25, seed=0, noise=0.0, sign=1.0, scale=1.0, name="", context=None) -> Task:

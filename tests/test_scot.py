@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import spearmanr
-from threadpoolctl import threadpool_limits
 
 from rankwise import Optimizer
 from rankwise.errors import OptionError
@@ -14,13 +13,6 @@ from rankwise.surrogates import GaussianProcess, JointRankingGP
 from rankwise.surrogates.exact import matern52, squared_distances
 from rankwise.surrogates.scot import mixed, ranked, rho_covariance, similarity
 from rankwise.task import Task
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Matrices are small here: threads that wait for each other are slow."""
-    with threadpool_limits(1):
-        yield
 
 
 def bowl(centre, n=20, seed=0, context=None, name="") -> Task:

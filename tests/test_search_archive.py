@@ -136,6 +136,13 @@ def test_options_reach_the_method(archive):
     assert found[1] == found[2]
 
 
+def test_other_options_for_a_study_that_goes_on_are_told(archive):
+    first = {"n_trials": 2, "method": "rgpe", "name": "new", "options": {"guard": True}}
+    search_of(archive, **first).fit(bowl_data())
+    with pytest.warns(RunWarning, match=r"was begun with options \{'guard': 'True'\}"):
+        search_of(archive, **{**first, "n_trials": 3, "options": None}).fit(bowl_data())
+
+
 def test_what_the_method_believed_is_recorded(archive):
     search = search_of(archive, n_trials=4).fit(bowl_data(0.72, 0.20))
     for number, trial in enumerate(search.result_.study.trials):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
-from threadpoolctl import threadpool_limits
 
 from rankwise.surrogates import sources
 from rankwise.surrogates.memory import Memory
@@ -21,13 +20,6 @@ from rankwise.surrogates.sources import (
     teaches,
 )
 from rankwise.task import Task
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Matrices are small here: threads that wait for each other are slow."""
-    with threadpool_limits(1):
-        yield
 
 
 def wave(centre: float, n: int = 25, seed: int = 0, d: int = 2, name: str = "") -> Task:

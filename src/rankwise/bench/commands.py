@@ -122,7 +122,7 @@ def _seeds(text: str) -> list[int]:
         numbers = [-1]
     if min(numbers) < 0 or (numbers == [0] and "," not in text):
         raise OptionError(
-            f"--seeds is a number of seeds or a list such as 0,3,4 or 3,; not {text!r}"
+            f"--seeds is a number of seeds or a list such as 0,3,4 (3, for one), not {text!r}"
         )
     return list(range(numbers[0])) if "," not in text else sorted(set(numbers))
 

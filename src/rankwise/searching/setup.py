@@ -50,7 +50,7 @@ def make_run(
     space = _space(search)
     encoder = Encoder(space.space)
     options = dict(search.options or {})
-    methods.check_options(search.method, options)  # found before a study is created
+    methods.check_options(search.method, options)  # wrong names, before a study is created
     log = _open_log(search, data, splitter, space, encoder)
     context = {} if search.context is None else data.features(rows=search.context == "rows")
     if context:

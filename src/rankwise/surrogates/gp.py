@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from typing_extensions import Self
 
-from rankwise.errors import OptionError, check_name
+from rankwise.errors import OptionError, check_name, is_number
 from rankwise.surrogates.base import Posterior, Surrogate
 from rankwise.surrogates.exact import ExactGP, fit_hyperparameters, matern52, spread_over
 from rankwise.task import Task
@@ -33,7 +33,7 @@ class GaussianProcess(Surrogate):
 
     def __init__(self, *, transform: str = "standardize", noise_floor: float = 1e-6) -> None:
         check_name("transform", transform, TRANSFORMS)
-        if not (isinstance(noise_floor, float) and noise_floor > 0):
+        if not (is_number(noise_floor) and noise_floor > 0):
             raise OptionError(f"noise_floor must be a positive number, not {noise_floor!r}")
         self.transform = transform
         self.noise_floor = noise_floor

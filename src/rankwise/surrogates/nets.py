@@ -124,7 +124,7 @@ class ContextNetwork(Protocol):
         """Add the gradients of the weights, given those of the contexts (G * q, c)."""
 
 
-class DeepSet:
+class DeepSet(ContextNetwork):
     """The context of sets of evaluations: rho(mean of phi(x, y)), with its backward pass.
 
     phi has two layers, rho two and a linear one (paper, appendix B). Many sets may share
