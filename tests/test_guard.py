@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import optuna
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, rankdata
 
 from rankwise import Encoder, Optimizer, RankwiseSampler, methods
 from rankwise.acquisition import LowerConfidenceBound
@@ -17,8 +17,11 @@ from rankwise.bench.base import TableProblem
 from rankwise.bench.protocol import run
 from rankwise.bench.synthetic import family, make_loss
 from rankwise.cache import learnt_optimizer
-from rankwise.guard import GuardedStrategy, order_trust
+from rankwise.guard import GuardedStrategy, Judgement, leaning, order_trust
 from rankwise.strategy import FALLBACK, Strategy
+from rankwise.surrogates import RandomForest
+from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.surrogates.leaning import LeaningSurrogate
 from rankwise.task import Task
 
 ENCODER = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0)})
@@ -35,8 +38,8 @@ class Always(Strategy):
     def propose(self, history, pending, rng):
         return np.full(2, self.place)
 
-    def foresight(self, task):
-        return task.X[:, 0] if self.knows else None
+    def foresight(self, context):
+        return (lambda X: X[:, 0]) if self.knows else None
 
 
 def guarded(knows=True):
@@ -93,6 +96,25 @@ def test_trust_grows_with_the_evidence():
     assert order_trust(np.arange(1.0), np.ones(1)) == pytest.approx(nothing)
 
 
+def judgement(foreseen, losses):
+    return Judgement(lambda X: X[:, 0], np.array(foreseen), np.array(losses))
+
+
+def test_a_model_leans_by_the_slope_and_the_trust_in_its_sign():
+    rng = np.random.default_rng(0)
+    foreseen = rng.random(12)
+    losses = 5.0 + 2.0 * foreseen + 0.3 * rng.standard_normal(12)
+    correlation = np.corrcoef(foreseen, losses)[0, 1]  # the slope of standardised numbers
+    related, opposite = judgement(foreseen, losses), judgement(foreseen, -losses)
+    assert related.lean == pytest.approx(correlation * order_trust(foreseen, losses))
+    assert opposite.lean == pytest.approx(-related.lean)
+    assert related.trust > 0.9 and opposite.trust < 1e-3
+    assert judgement(foreseen, np.ones(12)).lean == 0.0
+    assert judgement(np.ones(12), losses).lean == 0.0
+    chance = [judgement(rng.random(12), losses).lean for _ in range(200)]
+    assert np.mean(np.abs(chance)) < 0.2  # by chance little
+
+
 def test_ties_are_no_evidence():
     rng, losses = np.random.default_rng(0), np.array([0.0] * 19 + [1.0])
     trusts = [order_trust(rng.random(20), losses) for _ in range(400)]
@@ -142,6 +164,25 @@ def test_a_past_turned_upside_down_costs_little(method, tmp_path):
     assert regrets[-1.0, True].sum() < 0.8 * regrets[-1.0, False].sum()
 
 
+def test_a_past_turned_upside_down_is_of_use():
+    regrets, knob = {"gp": [], "rgpe": []}, -1.0
+    benchmark = family("quadratics", relatedness=knob)
+    encoder, past = benchmark.encoder, benchmark.past(benchmark.test[0])
+    optimizers = {
+        "gp": Optimizer(encoder, method="gp"),
+        "rgpe": Optimizer(encoder, method="rgpe", tasks=past, guard=True, progress=False),
+    }
+    for k in range(4):
+        codes = encoder.sample_codes(300, np.random.default_rng(k))
+        losses = make_loss("quadratics", f"upside-{k}", knob).at(codes)
+        problem = TableProblem.of(f"upside-{k}", encoder.encode_codes(codes), losses)
+        for name, optimizer in optimizers.items():
+            trace = run(problem, optimizer, seed=k, initial=5, trials=8)
+            regrets[name].append(np.mean(trace.regrets[1:]))
+    # Its order is followed backwards, so it is better than to have none.
+    assert np.mean(regrets["rgpe"]) < 0.7 * np.mean(regrets["gp"])
+
+
 def test_an_optimizer_with_a_guard_explains_and_saves(tmp_path):
     benchmark = family("sinusoids")
     past = benchmark.past(benchmark.test[0])
@@ -183,6 +224,47 @@ def test_what_the_method_without_the_past_takes_over():
     assert isinstance(plain.acquisition, LowerConfidenceBound) and plain.liar == "mean"
     assert make("eb-gp", liar="believer", progress=False).plain.liar == "min"
     assert type(make("init", then="random").plain) is type(methods.make("random", ENCODER))
+
+
+class Ranks(Surrogate):
+    """Orders by the second column; ranks are those within a call."""
+
+    relative = True
+
+    def fit(self, task):
+        return self
+
+    def predict(self, X, *, joint=False):
+        return Posterior(rankdata(X[:, 1]), np.ones(len(X)))
+
+
+def test_what_ranks_foresee_does_not_depend_on_the_set():
+    strategy = replace(
+        methods.make("gp", ENCODER), make_surrogate=lambda seed: Ranks(), informed=True
+    )
+    foresight = strategy.foresight({})
+    X, near = np.random.default_rng(0).random((40, 2)), np.full((900, 2), 1e-3)
+    alone, crowded = foresight(X), foresight(np.concatenate([X, near]))[:40]
+    np.testing.assert_allclose(alone, crowded, atol=2.0)  # of 300 places
+    # All of them in order, those better than all of the reference as well
+    ordered = np.argsort(X[:, 1])
+    assert (np.diff(alone[ordered]) > 0).all()
+    assert foresight(np.array([[0.5, 1e-9], [0.5, 1e-8]]))[0] < alone.min()
+
+
+def test_who_leans():
+    def foresight(X):
+        return X[:, 0]
+
+    plain = methods.make("forest", ENCODER)
+    leant = leaning(plain, foresight, 0.5)
+    assert isinstance(leant.make_surrogate(0), LeaningSurrogate)
+    # Seconds are no losses: the model of them does not lean.
+    assert isinstance(leant.make_cost_surrogate(0), RandomForest)
+    assert leaning(plain, foresight, 0.0) is plain
+    for name, options in (("random", {}), ("dre-ri", {}), ("gp", {"transform": "copula"})):
+        strategy = methods.make(name, ENCODER, **options)
+        assert leaning(strategy, foresight, 0.5) is strategy
 
 
 @pytest.mark.parametrize("method", ["portfolio", "init", "ws-cma-es", "rgpe"])

@@ -2,25 +2,36 @@
 
 It watches how well the past alone, without any evaluation of the study, puts these evaluations in
 order. As long as it does, the method that learns proposes; where it does not, a method without the
-past. A probe, drawn at random, is among the first trials: of configurations that the past
-recommends alone nothing can be learnt about the others.
+past. That one leans on the same order as far as the evaluations bear it out, and on the opposite
+one if they turn it around. A probe, drawn at random, is among the first trials: of configurations
+that the past recommends alone nothing can be learnt about the others.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
 
-from rankwise.strategy import Explanation, Learner, RandomStrategy, Strategy
+from rankwise.strategy import (
+    FALLBACK,
+    Explanation,
+    Learner,
+    ModelStrategy,
+    RandomStrategy,
+    Strategy,
+)
 from rankwise.surrogates.exact import spread_over
+from rankwise.surrogates.leaning import LeaningSurrogate, center_and_spread
 from rankwise.surrogates.sources import Past
 from rankwise.surrogates.threads import one_thread
 from rankwise.surrogates.votes import pair_agreement
 from rankwise.task import Task
-from rankwise.types import Array
+from rankwise.transforms import Standardize
+from rankwise.types import Array, Foresight
 
 _FIRST = 5  # trials that the past begins with, unless evaluations are there already
 _PROBE = 3  # one in so many of them is drawn at random
@@ -29,6 +40,38 @@ _FULL, _LEAST = 10, 0.5  # trials in which it may propose all, and its share of 
 _ENOUGH = 100  # evaluations that are compared
 _TINY = 1e-9
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the past alone foresees, and what came of it.
+
+    Attributes:
+        foresight: the order of the past.
+        foreseen: its numbers (n,) for some evaluations.
+        losses: of the evaluations (n,).
+    """
+
+    foresight: Foresight
+    foreseen: Array
+    losses: Array
+
+    @property
+    def trust(self) -> float:
+        """How sure it is that the past orders the evaluations better than chance, from 0 to 1."""
+        return order_trust(self.foreseen, self.losses)
+
+    @property
+    def lean(self) -> float:
+        """How far a model of the study should follow the past; below zero: backwards.
+
+        The slope of a straight line through the losses, both sides standardised, times the trust
+        in an order of its sign.
+        """
+        losses = Standardize.fit(self.losses)(self.losses)
+        center, spread = center_and_spread(self.foreseen)
+        slope = float(np.mean((self.foreseen - center) / spread * (losses - losses.mean())))
+        return slope * order_trust(math.copysign(1.0, slope) * self.foreseen, self.losses)
 
 
 @dataclass(frozen=True)
@@ -41,7 +84,7 @@ class GuardedStrategy(Strategy):
 
     Attributes:
         transfer: learns from the past.
-        plain: does not.
+        plain: does not, but for what it leans on the order of the past.
         past: functions of past tasks, for a strategy that knows good configurations and not how
             others compare with them: their mean says it.
     """
@@ -66,13 +109,32 @@ class GuardedStrategy(Strategy):
         standard deviation above that is trusted by half; pairs of equal losses are none. None if
         the strategy cannot say how the past alone orders configurations.
         """
+        judgement = self.judge(history)
+        return None if judgement is None else judgement.trust
+
+    def judge(self, history: Task) -> Judgement | None:
+        """How the past alone orders the evaluations; None if it cannot say."""
         rows = spread_over(history.losses, _ENOUGH)
-        some = Task.of(history.X[rows], history.losses[rows], context=history.context)
-        foresight = self.transfer.foresight(some)
-        if foresight is None and self.past is not None and len(some):
+        if not rows:
+            return None
+        try:
             with one_thread():
-                foresight = self.past.view(some.X).mean
-        return None if foresight is None else order_trust(foresight, some.losses)
+                foresight = self.transfer.foresight(history.context)
+                if foresight is None and (past := self.past) is not None:
+                    foresight = lambda X: past.view(X).mean  # noqa: E731
+                if foresight is None:
+                    return None
+                foreseen = foresight(history.X[rows])
+        except Exception as error:  # a study must not die of its past
+            warnings.warn(
+                f"{FALLBACK} ({type(error).__name__}: {error}); proposing without the past",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return None
+        if not np.isfinite(foreseen).all():
+            return None
+        return Judgement(foresight, foreseen, history.losses[rows])
 
     def similar_tasks(self, history: Task) -> dict[str, float] | None:
         return self.transfer.similar_tasks(history)
@@ -94,8 +156,33 @@ class GuardedStrategy(Strategy):
         if len(history) < _FIRST:
             probes = k % _PROBE == _PROBE - 1
             return RandomStrategy(self.encoder, None) if probes else self.transfer
-        share = (self.trust(history) or 0.0) * max(_LEAST, min(1.0, _FULL / k))
-        return self.transfer if k * _GOLDEN % 1.0 < share else self.plain
+        judgement = self.judge(history)
+        if judgement is None:
+            return self.plain
+        share = judgement.trust * max(_LEAST, min(1.0, _FULL / k))
+        if k * _GOLDEN % 1.0 < share:
+            return self.transfer
+        return leaning(self.plain, judgement.foresight, judgement.lean)
+
+
+def leaning(strategy: Strategy, foresight: Foresight, lean: float) -> Strategy:
+    """A strategy whose model follows foreseen numbers as far as `lean` says.
+
+    It is left as it is if it has no model, or one that does not speak of losses, to which they
+    could be added.
+    """
+    if lean == 0.0 or not isinstance(strategy, ModelStrategy):
+        return strategy
+    make = strategy.make_surrogate
+    surrogate = make(0)
+    if surrogate.relative or not surrogate.in_losses:
+        return strategy
+    return replace(
+        strategy,
+        make_surrogate=lambda seed: LeaningSurrogate(make(seed), foresight, lean),
+        make_pool_surrogate=None,
+        make_cost_surrogate=strategy.make_cost_surrogate or make,
+    )
 
 
 def order_trust(foresight: Array, losses: Array) -> float:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,9 +25,10 @@ from rankwise.errors import SpaceError, SpaceExhausted, check_name
 from rankwise.proposal import Maximizer, Seen, Slope, Utility, best_of_set, random_unseen
 from rankwise.space import Encoder
 from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.surrogates.leaning import places_among
 from rankwise.surrogates.threads import one_thread
 from rankwise.task import Task
-from rankwise.types import Array
+from rankwise.types import Array, Foresight
 
 FALLBACK = "the surrogate failed"
 """How the warning begins that a proposal is a random one."""
@@ -36,6 +38,7 @@ LIARS = ("min", "mean", "max", "believer", "sampled-lambda")
 
 _DOUBT, _ENOUGH_TO_DOUBT = 0.2, 10  # trust below which, and evaluations after which, we say so
 _ELITE = 5  # evaluated configurations from which local search starts
+_REFERENCE = 300  # random configurations among which others are put in their place
 _RIVALS = 200  # evaluated configurations among which the incumbent is looked for
 
 
@@ -117,11 +120,13 @@ class Strategy(ABC):
         """Whether it has a `foresight`."""
         return type(self).foresight is not Strategy.foresight
 
-    def foresight(self, task: Task) -> Array | None:
-        """Numbers (n,) by which the past alone orders a task's configurations; low is good.
+    def foresight(self, context: Mapping[str, float]) -> Foresight | None:
+        """What orders configurations by the past alone, without any evaluation of a study.
 
-        What is known of the task's data may be used, its losses are not. None if the strategy has
-        no past, or it says nothing of most configurations.
+        None if the strategy has no past, or it says nothing of most configurations.
+
+        Args:
+            context: what is known of the study's data.
         """
         return None
 
@@ -301,17 +306,17 @@ class ModelStrategy(Strategy):
             return None
         return surrogate.fit(history).trust
 
-    def foresight(self, task: Task) -> Array | None:
-        if not self.informed or not len(task):
+    def foresight(self, context: Mapping[str, float]) -> Foresight | None:
+        if not self.informed:
             return None
-        nothing = Task.of(np.empty((0, self.encoder.n_columns)), [], context=task.context)
+        nothing = Task.of(np.empty((0, self.encoder.n_columns)), [], context=context)
         make = self.make_pool_surrogate or self.make_surrogate
-        try:
-            with one_thread():
-                return make(0).fit(nothing).predict(task.X).mean
-        except Exception as error:
-            _warn_of_fallback(error)
-            return None
+        with one_thread():
+            surrogate = make(0).fit(nothing)
+        if not surrogate.relative:
+            return lambda X: surrogate.predict(X).mean
+        codes = self.encoder.sample_codes(_REFERENCE, np.random.default_rng(0))
+        return partial(places_among, self.encoder.encode_codes(codes), surrogate)
 
     def explain(self, history: Task, X: Array) -> list[Explanation]:
         surrogate = self.make_surrogate(0)
