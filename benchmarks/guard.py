@@ -11,7 +11,8 @@ method:
 
 - regret after 50 trials over that of the Gaussian process, whatever the past is like, and for
   methods that are no Gaussian process without a past, beside that of what they are (`OWN`);
-- the share of what is gained in the first ten trials with a related past that the guard keeps.
+- the share of what is gained in the first ten trials with a related past, over what the method is
+  without one, that the guard keeps.
 
 Regret is that of the best so far, 0 for the best of the 1000 and 1 for the worst. Results are kept
 in `--out`, one file per family, knob and method, and only missing ones are computed. One thread
@@ -118,13 +119,18 @@ def against_own(
 ) -> Iterable[str]:
     """Regrets with the guard, and those of what a method is without a past."""
     for method in methods:
-        own = OWN.get(method.partition(":")[0])
-        if own:
+        if own(method) != PLAIN:
             ends = [
-                [found[name, k, m][:, -1].mean() for m in (guarded(method), own)] for k in knobs
+                [found[name, k, m][:, -1].mean() for m in (guarded(method), own(method))]
+                for k in knobs
             ]
             texts = [f"{with_past:.4f} ({without:.4f})" for with_past, without in ends]
-            yield f"{method} with the guard (and {own}): {', '.join(texts)}."
+            yield f"{method} with the guard (and {own(method)}): {', '.join(texts)}."
+
+
+def own(method: str) -> str:
+    """What a method is without a past."""
+    return OWN.get(method.partition(":")[0], PLAIN)
 
 
 def guarded(method: str) -> str:
@@ -172,10 +178,12 @@ def tables(
         return float(np.mean(curves))
 
     for method in methods:
-        base, before, after = early(PLAIN), early(method), early(guarded(method))
+        base, before, after = early(own(method)), early(method), early(guarded(method))
         kept = (base - after) / (base - before) if base > before else np.nan
-        rows.append([method.partition(":")[0], base, before, after, f"{100 * kept:.0f} %"])
-    parts.append(markdown(["method", PLAIN, "without guard", "with guard", "gain kept"], rows))
+        name = method.partition(":")[0]
+        rows.append([name, f"{base:.4f} ({own(method)})", before, after, f"{100 * kept:.0f} %"])
+    header = ["method", "without the past", "without guard", "with guard", "gain kept"]
+    parts.append(markdown(header, rows))
     return "\n\n".join(parts)
 
 
@@ -246,7 +254,7 @@ def main() -> None:
         names, methods, knobs, size = names[:1], methods[:1], [1.0, -1.0], (2, 50, 12)
     (options.out / "models").mkdir(parents=True, exist_ok=True)
     every = [PLAIN, *(m for method in methods for m in (method, guarded(method)))]
-    every += [OWN[name] for name in (m.partition(":")[0] for m in methods) if name in OWN]
+    every += [own(method) for method in methods if own(method) != PLAIN]
     keys = [(name, knob, method) for method, name, knob in product(every, names, knobs)]
     regrets = joblib.Parallel(n_jobs=options.jobs)(
         joblib.delayed(cell)(*key, options.out, options.initial, *size) for key in keys

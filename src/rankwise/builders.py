@@ -322,9 +322,9 @@ def _teaching(past: TaskSet) -> list[Task]:
 
 
 def functions_of(past: TaskSet) -> Past | None:
-    """Functions of the past tasks, of some if there are many; None if none has an order."""
+    """Functions of the past tasks, a few for all of them; None if none has an order."""
     from rankwise.surrogates.sources import SourcePast, sources_of
 
     tasks = _teaching(past)
     some = tasks[:: -(-len(tasks) // _WITNESSES)] if tasks else []
-    return SourcePast(sources_of(some)) if some else None
+    return SourcePast(sources_of(some)).compact() if some else None

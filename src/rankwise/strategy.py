@@ -310,9 +310,8 @@ class ModelStrategy(Strategy):
         if not self.informed:
             return None
         nothing = Task.of(np.empty((0, self.encoder.n_columns)), [], context=context)
-        make = self.make_pool_surrogate or self.make_surrogate
         with one_thread():
-            surrogate = make(0).fit(nothing)
+            surrogate = self.make_surrogate(0).fit(nothing)
         if not surrogate.relative:
             return lambda X: surrogate.predict(X).mean
         codes = self.encoder.sample_codes(_REFERENCE, np.random.default_rng(0))

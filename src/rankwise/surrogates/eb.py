@@ -67,7 +67,6 @@ _STUDENTS = 60  # past studies that the prior of the models is learnt from
 _LEAST = 0.01  # share of its group below which a model is not worth its time
 _PLAIN_PART = 4  # one in so many of the leading models is without the past
 _PASS = 0.2  # nats per part of a study that the others must explain for the past to be used
-_FEW_SOURCES, _FEW_ROWS = 16, 64  # in a compact past
 _TINY = 1e-12
 _SMALLEST = float(np.finfo(float).tiny)
 
@@ -127,7 +126,7 @@ class EmpiricalBayes(TransferSurrogate):
     def compact(self) -> Self:
         """The same surrogate with a past that is fast where it was never asked before."""
         twin = copy.copy(self)
-        twin.past = None if self.past is None else self.past.compact(_FEW_SOURCES, _FEW_ROWS)
+        twin.past = None if self.past is None else self.past.compact()
         return twin
 
     # ------------------------------------------------------------------ learning

@@ -20,6 +20,8 @@ from typing_extensions import Self
 from rankwise.surrogates.exact import spread_over
 from rankwise.surrogates.memory import Memory
 from rankwise.surrogates.sources import (
+    FEW_ROWS,
+    FEW_SOURCES,
     Lesson,
     Past,
     Source,
@@ -166,7 +168,7 @@ class NetPast(Past):
         slope = self.trunk.slope(x)
         return self._mean @ slope, self._spread.T @ slope, self._votes @ slope
 
-    def compact(self, n_sources: int, rows: int) -> Past:
+    def compact(self, n_sources: int = FEW_SOURCES, rows: int = FEW_ROWS) -> Past:
         return NetPast(self.trunk, self.heads, self.lengthscales, self.names)
 
     def lessons_of(self, studies: Sequence[Study], seed: int, count: int) -> Iterable[Lesson]:

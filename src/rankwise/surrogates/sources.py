@@ -32,6 +32,7 @@ from rankwise.types import Array
 
 ROWS_TO_FIT = 100  # from which the hyperparameters of a source are found
 ROWS_TO_KEEP = 1000  # which its function goes through
+FEW_SOURCES, FEW_ROWS = 16, 64  # in a compact past
 
 _CLIP = 3.0
 _NOISE_FLOOR = 1e-3
@@ -184,7 +185,7 @@ class Past(ABC):
         """Gradients at x (d,) of the mean (d,), the spread (r, d) and the votes (p, d)."""
 
     @abstractmethod
-    def compact(self, n_sources: int, rows: int) -> Past:
+    def compact(self, n_sources: int = FEW_SOURCES, rows: int = FEW_ROWS) -> Past:
         """A past that is fast at configurations it was never asked about.
 
         Args:
@@ -333,7 +334,7 @@ class SourcePast(Past):
         ]
         return cls(sources, arrays["counts"], remember=True)
 
-    def compact(self, n_sources: int, rows: int) -> Self:
+    def compact(self, n_sources: int = FEW_SOURCES, rows: int = FEW_ROWS) -> Self:
         if len(self.sources) <= n_sources:
             return type(self)([s.thinned(rows) for s in self.sources], self.counts)
         probes = self._probes()
