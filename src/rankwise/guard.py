@@ -36,6 +36,7 @@ from rankwise.types import Array, Foresight
 _FIRST = 5  # trials that the past begins with, unless evaluations are there already
 _PROBE = 3  # one in so many of them is drawn at random
 _DOUBT = 1.0  # standard deviations above chance at which the past is trusted by half
+_FOLLOWED = 2.0  # standard deviations from chance at which a model without the past follows it
 _FULL, _LEAST = 10, 0.5  # trials in which it may propose all, and its share of many at most
 _ENOUGH = 100  # evaluations that are compared
 _TINY = 1e-9
@@ -59,19 +60,20 @@ class Judgement:
     @property
     def trust(self) -> float:
         """How sure it is that the past orders the evaluations better than chance, from 0 to 1."""
-        return order_trust(self.foreseen, self.losses)
+        return trust_of(order_score(self.foreseen, self.losses))
 
     @property
     def lean(self) -> float:
         """How far a model of the study should follow the past; below zero: backwards.
 
         The slope of a straight line through the losses, both sides standardised, times the trust
-        in an order of its sign.
+        in an order of its sign; zero unless that order is two standard deviations above chance.
         """
         losses = Standardize.fit(self.losses)(self.losses)
         center, spread = center_and_spread(self.foreseen)
         slope = float(np.mean((self.foreseen - center) / spread * (losses - losses.mean())))
-        return slope * order_trust(math.copysign(1.0, slope) * self.foreseen, self.losses)
+        score = math.copysign(1.0, slope) * order_score(self.foreseen, self.losses)
+        return slope * trust_of(score) if score >= _FOLLOWED else 0.0
 
 
 @dataclass(frozen=True)
@@ -185,8 +187,13 @@ def leaning(strategy: Strategy, foresight: Foresight, lean: float) -> Strategy:
     )
 
 
-def order_trust(foresight: Array, losses: Array) -> float:
-    """From 0 to 1: whether the foreseen order agrees with the losses (n,) better than chance.
+def trust_of(score: float) -> float:
+    """From 0 to 1: how sure it is that an order of that `order_score` is better than chance."""
+    return float(ndtr(score - _DOUBT))
+
+
+def order_score(foresight: Array, losses: Array) -> float:
+    """By how many standard deviations a foreseen order agrees better with losses than by chance.
 
     S, the number of pairs in the same order less that of pairs in the opposite one, has mean 0 and
     variance (1) if all orders are as probable, with groups of t equal losses and of u equal
@@ -213,5 +220,4 @@ def order_trust(foresight: Array, losses: Array) -> float:
     variance += twos[0] * twos[1] / (2.0 * n * (n - 1)) if n > 1 else 0.0
     variance += threes[0] * threes[1] / (9.0 * n * (n - 1) * (n - 2)) if n > 2 else 0.0
     # Without a variance nothing speaks for the past or against it.
-    z = float(same - opposite) / math.sqrt(variance) if variance > _TINY else 0.0
-    return float(ndtr(z - _DOUBT))
+    return float(same - opposite) / math.sqrt(variance) if variance > _TINY else 0.0
