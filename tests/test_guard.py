@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import optuna
 import pytest
-from scipy.stats import norm, rankdata
+from scipy.stats import norm
 
 from rankwise import Encoder, Optimizer, RankwiseSampler, methods
 from rankwise.acquisition import LowerConfidenceBound
@@ -20,9 +20,8 @@ from rankwise.cache import learnt_optimizer
 from rankwise.guard import GuardedStrategy, Judgement, leaning, order_score, trust_of
 from rankwise.strategy import FALLBACK, Strategy
 from rankwise.surrogates import RandomForest
-from rankwise.surrogates.base import Posterior, Surrogate
 from rankwise.surrogates.leaning import LeaningSurrogate
-from rankwise.task import Task
+from rankwise.task import Task, TaskSet
 
 ENCODER = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0)})
 NOTHING = np.empty((0, 2))
@@ -108,9 +107,9 @@ def test_a_model_leans_by_the_slope_and_the_trust_in_its_sign():
     rng = np.random.default_rng(0)
     foreseen = rng.random(12)
     losses = 5.0 + 2.0 * foreseen + 0.3 * rng.standard_normal(12)
-    correlation = np.corrcoef(foreseen, losses)[0, 1]  # the slope of standardised numbers
+    slope = np.polyfit(foreseen, losses, 1)[0]
     related, opposite = judgement(foreseen, losses), judgement(foreseen, -losses)
-    assert related.lean == pytest.approx(correlation * order_trust(foreseen, losses))
+    assert related.lean == pytest.approx(slope * order_trust(foreseen, losses))
     assert opposite.lean == pytest.approx(-related.lean)
     assert related.trust > 0.9 and opposite.trust < 1e-3
     assert judgement(foreseen, np.ones(12)).lean == 0.0
@@ -230,30 +229,34 @@ def test_what_the_method_without_the_past_takes_over():
     assert type(make("init", then="random").plain) is type(methods.make("random", ENCODER))
 
 
-class Ranks(Surrogate):
-    """Orders by the second column; ranks are those within a call."""
-
-    relative = True
-
-    def fit(self, task):
-        return self
-
-    def predict(self, X, *, joint=False):
-        return Posterior(rankdata(X[:, 1]), np.ones(len(X)))
-
-
-def test_what_ranks_foresee_does_not_depend_on_the_set():
-    strategy = replace(
-        methods.make("gp", ENCODER), make_surrogate=lambda seed: Ranks(), informed=True
+def test_pending_configurations_do_not_change_how_far_it_leans(monkeypatch):
+    past = family("quadratics", relatedness=-1.0)
+    encoder = past.encoder
+    strategy = methods.make("rgpe", encoder, past.past(past.test[0]), guard=True)
+    codes = encoder.sample_codes(12, np.random.default_rng(0))
+    task = Task.of(encoder.encode_codes(codes), make_loss("quadratics", "new", -1.0).at(codes))
+    judgement = strategy.judge(task)
+    assert judgement.lean < 0 and judgement.trust < 0.01
+    seen = []
+    fit = LeaningSurrogate.fit
+    monkeypatch.setattr(
+        LeaningSurrogate, "fit", lambda self, task: seen.append(self.lean) or fit(self, task)
     )
-    foresight = strategy.foresight({})
-    X, near = np.random.default_rng(0).random((40, 2)), np.full((900, 2), 1e-3)
-    alone, crowded = foresight(X), foresight(np.concatenate([X, near]))[:40]
-    np.testing.assert_allclose(alone, crowded, atol=2.0)  # of 300 places
-    # All of them in order, those better than all of the reference as well
-    ordered = np.argsort(X[:, 1])
-    assert (np.diff(alone[ordered]) > 0).all()
-    assert foresight(np.array([[0.5, 1e-9], [0.5, 1e-8]]))[0] < alone.min()
+    rng = np.random.default_rng(0)
+    for pending in (np.empty((0, 3)), np.ones((4, 3))):
+        strategy.propose(task, pending, rng)
+    assert seen == [judgement.lean] * 2
+
+
+def test_the_past_that_judges_does_not_depend_on_the_order_of_its_tasks():
+    rng = np.random.default_rng(0)
+    tasks = [Task.of(X := rng.random((12, 2)), X @ rng.random(2), name=str(k)) for k in range(24)]
+    Z = rng.random((50, 2))
+    one, other = (
+        methods.make("portfolio", ENCODER, TaskSet(tuple(order)), guard=True).past.view(Z).mean
+        for order in (tasks, tasks[::-1])
+    )
+    np.testing.assert_allclose(one, other)
 
 
 def test_who_leans():

@@ -322,9 +322,11 @@ def _teaching(past: TaskSet) -> list[Task]:
 
 
 def functions_of(past: TaskSet) -> Past | None:
-    """Functions of the past tasks, a few for all of them; None if none has an order."""
-    from rankwise.surrogates.sources import SourcePast, sources_of
+    """A few functions for all past tasks, or for some of very many; None if none has an order."""
+    from rankwise.surrogates.sources import SourcePast, sources_of, task_digest
+    from rankwise.surrogates.threads import one_thread
 
-    tasks = _teaching(past)
+    tasks = sorted(_teaching(past), key=task_digest)  # in whatever order they are given
     some = tasks[:: -(-len(tasks) // _WITNESSES)] if tasks else []
-    return SourcePast(sources_of(some)).compact() if some else None
+    with one_thread():
+        return SourcePast(sources_of(some)).compact() if some else None

@@ -25,7 +25,7 @@ from rankwise.strategy import (
     Strategy,
 )
 from rankwise.surrogates.exact import spread_over
-from rankwise.surrogates.leaning import LeaningSurrogate, center_and_spread
+from rankwise.surrogates.leaning import LeaningSurrogate
 from rankwise.surrogates.sources import Past
 from rankwise.surrogates.threads import one_thread
 from rankwise.surrogates.votes import pair_agreement
@@ -66,14 +66,18 @@ class Judgement:
     def lean(self) -> float:
         """How far a model of the study should follow the past; below zero: backwards.
 
-        The slope of a straight line through the losses, both sides standardised, times the trust
-        in an order of its sign; zero unless that order is two standard deviations above chance.
+        The slope of a straight line through the losses, those far above the bulk pulled in, times
+        the trust in an order of its sign; zero unless that order is two standard deviations above
+        chance.
         """
-        losses = Standardize.fit(self.losses)(self.losses)
-        center, spread = center_and_spread(self.foreseen)
-        slope = float(np.mean((self.foreseen - center) / spread * (losses - losses.mean())))
+        transform = Standardize.fit(self.losses)
+        losses = transform(self.losses)
+        center, spread = float(self.foreseen.mean()), float(self.foreseen.std())
+        if spread <= _TINY * abs(center):
+            return 0.0
+        slope = float(np.mean((self.foreseen - center) / spread * losses))
         score = math.copysign(1.0, slope) * order_score(self.foreseen, self.losses)
-        return slope * trust_of(score) if score >= _FOLLOWED else 0.0
+        return slope * transform.scale / spread * trust_of(score) if score >= _FOLLOWED else 0.0
 
 
 @dataclass(frozen=True)
@@ -142,23 +146,29 @@ class GuardedStrategy(Strategy):
         return self.transfer.similar_tasks(history)
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
-        return self._turn(history, len(pending)).propose(history, pending, rng)
+        return self._turn(history, self._judged(history), len(pending)).propose(
+            history, pending, rng
+        )
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
-        return self._turn(history, 0).choose(history, pool, rng)
+        return self._turn(history, self._judged(history)).choose(history, pool, rng)
 
     def explain(self, history: Task, X: Array) -> list[Explanation]:
-        trust = self.trust(history) if len(history) >= _FIRST else None
-        found = self._turn(history, 0).explain(history, X)
+        judgement = self._judged(history)
+        found = self._turn(history, judgement).explain(history, X)
+        trust = None if judgement is None else judgement.trust
         return [replace(belief, trust=trust) for belief in found]
 
-    def _turn(self, history: Task, pending: int) -> Strategy:
+    def _judged(self, history: Task) -> Judgement | None:
+        """The judgement, once there are evaluations enough."""
+        return self.judge(history) if len(history) >= _FIRST else None
+
+    def _turn(self, history: Task, judgement: Judgement | None, pending: int = 0) -> Strategy:
         """Who proposes next."""
         k = len(history) + pending
         if len(history) < _FIRST:
             probes = k % _PROBE == _PROBE - 1
             return RandomStrategy(self.encoder, None) if probes else self.transfer
-        judgement = self.judge(history)
         if judgement is None:
             return self.plain
         share = judgement.trust * max(_LEAST, min(1.0, _FULL / k))
