@@ -50,17 +50,18 @@ OWN = {"portfolio": "random", "ws-cma-es": "cma-es"}
 METHODS = ("eb-gp", "eb-net", "rgpe", "tst", "taf", "ablr", "gcp", "fsbo", "dklm", "scot", "icm")
 METHODS += ("init", "portfolio", "ws-cma-es", "dre:training.steps=500")
 KNOBS = (1.0, 0.5, 0.0, -0.5, -1.0)
+KINDS = {"new": 8, "aside": 99}  # tasks to report, and others to choose by; seeds of their rows
 TASKS, ROWS, TRIALS, EARLY = 20, 1000, 50, 10
 NEVER, NEGLIGIBLE = 1.05, 1e-3  # what is asked of the guard; regrets below that are none
 
 Found = Mapping[tuple[str, float, str], np.ndarray]
 
 
-def pool(name: str, knob: float, encoder: Encoder, k: int, rows: int) -> TableProblem:
-    """Configurations of the k-th new task of a family, all evaluated."""
-    codes = encoder.sample_codes(rows, np.random.default_rng([8, k]))
-    losses = make_loss(name, f"new-{k}", knob).at(codes)
-    return TableProblem.of(f"new-{k}", encoder.encode_codes(codes), losses)
+def pool(name: str, knob: float, encoder: Encoder, kind: str, k: int, rows: int) -> TableProblem:
+    """Configurations of the k-th task of a family and kind, all evaluated."""
+    codes = encoder.sample_codes(rows, np.random.default_rng([KINDS[kind], k]))
+    losses = make_loss(name, f"{kind}-{k}", knob).at(codes)
+    return TableProblem.of(f"{kind}-{k}", encoder.encode_codes(codes), losses)
 
 
 def cell(
@@ -68,13 +69,14 @@ def cell(
     knob: float,
     method: str,
     out: Path,
+    kind: str,
     initial: int,
     tasks: int,
     rows: int,
     trials: int,
 ) -> np.ndarray:
     """Regrets (tasks, trials + 1) of a method, from its file or computed now."""
-    size = f"{initial}-{tasks}-{rows}-{trials}"
+    size = f"{kind}-{initial}-{tasks}-{rows}-{trials}"
     path = out / f"{name}-{knob:g}-{method.replace(':', '-')}-{size}.json"
     if not path.exists():
         begin()
@@ -89,7 +91,7 @@ def cell(
         )
         found = []
         for k in range(tasks):
-            problem = pool(name, knob, benchmark.encoder, k, rows)
+            problem = pool(name, knob, benchmark.encoder, kind, k, rows)
             trace = protocol.run(problem, optimizer, seed=k, initial=initial, trials=trials)
             found.append(trace.regrets)
         path.write_text(json.dumps(found))
@@ -240,6 +242,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--initial", type=int, default=5, help="evaluations given at the start")
     parser.add_argument("--tasks", type=int, default=TASKS, help="new tasks of each family")
+    parser.add_argument("--aside", action="store_true", help="other tasks, to choose by")
     parser.add_argument("--families", default="", help="only these, separated by commas")
     parser.add_argument("--methods", default="", help="only these, separated by commas")
     parser.add_argument("--knobs", default="", help="only these, separated by commas")
@@ -250,6 +253,7 @@ def main() -> None:
     methods = chosen(options.methods, METHODS)
     knobs = chosen(options.knobs, KNOBS, float)
     size = (options.tasks, ROWS, TRIALS)
+    kind = "aside" if options.aside else "new"
     if options.quick:
         names, methods, knobs, size = names[:1], methods[:1], [1.0, -1.0], (2, 50, 12)
     (options.out / "models").mkdir(parents=True, exist_ok=True)
@@ -257,12 +261,12 @@ def main() -> None:
     every += [own(method) for method in methods if own(method) != PLAIN]
     keys = [(name, knob, method) for method, name, knob in product(every, names, knobs)]
     regrets = joblib.Parallel(n_jobs=options.jobs)(
-        joblib.delayed(cell)(*key, options.out, options.initial, *size) for key in keys
+        joblib.delayed(cell)(*key, options.out, kind, options.initial, *size) for key in keys
     )
     found = dict(zip(keys, regrets, strict=True))
     print(
         f"{date.today()}, {os.cpu_count()} cores, {options.jobs} at a time, Python "
-        f"{platform.python_version()}; {size[0]} tasks, {size[1]} configurations, "
+        f"{platform.python_version()}; {size[0]} {kind} tasks, {size[1]} configurations, "
         f"{options.initial} evaluated at the start, {size[2]} trials; regrets below {NEGLIGIBLE} "
         "count as that\n"
     )

@@ -1,21 +1,26 @@
 """A guard against a misleading past, the same for all methods that learn from one.
 
 It watches how well the past alone, without any evaluation of the study, puts these evaluations in
-order. As long as it does, the method that learns proposes; where it does not, a method without the
-past. That one leans on the same order as far as the evaluations bear it out, and on the opposite
-one if they turn it around. A probe, drawn at random, is among the first trials: of configurations
-that the past recommends alone nothing can be learnt about the others.
+order. As far as it does, the method that learns proposes, and a model of the study that leans on
+the same order, or on the opposite one if the evaluations turn it around. The other trials are
+those of a method without the past, which goes its own way as if it were alone: a study of k
+trials, w of which were not its own, is at least as far as that method after k - w. A probe, drawn
+at random, is among the first trials: of configurations that the past recommends alone nothing can
+be learnt about the others.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr
 
+from rankwise.own_way import OwnWay
 from rankwise.strategy import (
     FALLBACK,
     Explanation,
@@ -35,12 +40,50 @@ from rankwise.types import Array, Foresight
 
 _FIRST = 5  # trials that the past begins with, unless evaluations are there already
 _PROBE = 3  # one in so many of them is drawn at random
-_DOUBT = 1.0  # standard deviations above chance at which the past is trusted by half
-_FOLLOWED = 2.0  # standard deviations from chance at which a model without the past follows it
-_FULL, _LEAST = 10, 0.5  # trials in which it may propose all, and its share of many at most
+_USEFUL = 1.0 / 3.0  # Kendall's agreement that is trusted by half: two thirds of the pairs
+_FOLLOWED = 2.0  # standard deviations from chance at which a model of the study leans
+_FULL, _LEAST = 10, 0.5  # trials in which the past may propose all, and its share of many at most
 _ENOUGH = 100  # evaluations that are compared
 _TINY = 1e-9
-_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+_GOLDEN, _ROOT = (math.sqrt(5.0) - 1.0) / 2.0, math.sqrt(2.0)  # multiples fill an interval evenly
+
+
+class Turn(Enum):
+    """Who proposes a trial."""
+
+    PROBE = "nobody: it is drawn"
+    PAST = "the method that learns from the past"
+    LEANING = "a model of the study that leans on the past's order"
+    OWN = "the method without the past, on its own way"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a foreseen order agrees with losses, beside chance.
+
+    Attributes:
+        surplus: pairs in the same order less those in the opposite one, Kendall's S.
+        pairs: those that have different losses.
+        deviation: standard deviation of S if all orders are as probable.
+    """
+
+    surplus: float
+    pairs: float
+    deviation: float
+
+    def score(self, least: float = 0.0, *, opposite: bool = False) -> float:
+        """By how many standard deviations the order is better than one of that agreement.
+
+        Args:
+            least: Kendall's agreement, from -1 to 1; 0 is chance.
+            opposite: judge the opposite order.
+        """
+        surplus = -self.surplus if opposite else self.surplus
+        return (surplus - least * self.pairs) / self.deviation
+
+    def trust(self, *, opposite: bool = False) -> float:
+        """How sure it is that the order, or the opposite one, puts two pairs of three right."""
+        return float(ndtr(self.score(_USEFUL, opposite=opposite)))
 
 
 @dataclass(frozen=True)
@@ -49,26 +92,35 @@ class Judgement:
 
     Attributes:
         foresight: the order of the past.
-        foreseen: its numbers (n,) for some evaluations.
-        losses: of the evaluations (n,).
+        foreseen: its numbers (n,) for the evaluations.
+        losses: of the evaluations (n,), in the order in which they were made.
     """
 
     foresight: Foresight
     foreseen: Array
     losses: Array
 
-    @property
-    def trust(self) -> float:
-        """How sure it is that the past orders the evaluations better than chance, from 0 to 1."""
-        return trust_of(order_score(self.foreseen, self.losses))
+    def after(self, k: int) -> Judgement:
+        """The judgement when the first k evaluations were there, of some of them if k is large."""
+        rows = spread_over(self.losses[:k], _ENOUGH)
+        return Judgement(self.foresight, self.foreseen[rows], self.losses[rows])
+
+    @cached_property
+    def agreement(self) -> Agreement:
+        return agreement(self.foreseen, self.losses)
 
     @property
+    def trust(self) -> float:
+        """How sure it is that the past orders the evaluations usefully, from 0 to 1."""
+        return self.agreement.trust()
+
+    @cached_property
     def lean(self) -> float:
         """How far a model of the study should follow the past; below zero: backwards.
 
-        The slope of a straight line through the losses, those far above the bulk pulled in, times
-        the trust in an order of its sign; zero unless that order is two standard deviations above
-        chance.
+        The slope of a straight line through the losses, those far above the bulk pulled in; zero
+        unless an order of its sign puts at least two pairs of three right and is two standard
+        deviations above chance.
         """
         transform = Standardize.fit(self.losses)
         losses = transform(self.losses)
@@ -76,21 +128,35 @@ class Judgement:
         if spread <= _TINY * abs(center):
             return 0.0
         slope = float(np.mean((self.foreseen - center) / spread * losses))
-        score = math.copysign(1.0, slope) * order_score(self.foreseen, self.losses)
-        return slope * transform.scale / spread * trust_of(score) if score >= _FOLLOWED else 0.0
+        found, opposite = self.agreement, slope < 0
+        useful = found.score(_USEFUL, opposite=opposite) >= 0.0
+        if not useful or found.score(opposite=opposite) < _FOLLOWED:
+            return 0.0
+        return slope * transform.scale / spread
+
+    def turn(self, k: int) -> Turn:
+        """Who proposes trial k, from 0.
+
+        The past if the fractional part of k times the golden section is below `trust` times
+        max(1/2, min(1, 10 / k)); of the others a share as large as the trust in the sign of
+        `lean` is that of a model that leans.
+        """
+        if k * _GOLDEN % 1.0 < self.trust * max(_LEAST, min(1.0, _FULL / k)):
+            return Turn.PAST
+        sure = self.lean and self.agreement.trust(opposite=self.lean < 0)
+        return Turn.LEANING if k * _ROOT % 1.0 < sure else Turn.OWN
 
 
 @dataclass(frozen=True)
 class GuardedStrategy(Strategy):
     """A strategy that learns from the past as far as the past can be trusted, else another one.
 
-    Which of the two proposes depends on the number of trials and on the evaluations alone: trial k
-    is the learner's if the fractional part of k times the golden section, which fills the unit
-    interval evenly, is below `trust` times max(1/2, min(1, 10 / k)).
+    Which of them proposes depends on the number of trials and on the evaluations alone.
 
     Attributes:
         transfer: learns from the past.
-        plain: does not, but for what it leans on the order of the past.
+        plain: does not; it goes its own way, and leans on the order of the past where that is
+            right.
         past: functions of past tasks, for a strategy that knows good configurations and not how
             others compare with them: their mean says it.
     """
@@ -98,6 +164,10 @@ class GuardedStrategy(Strategy):
     transfer: Strategy
     plain: Strategy
     past: Past | None = None
+    _way: OwnWay = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_way", OwnWay(self.plain, _FIRST))
 
     @property
     def informed(self) -> bool:
@@ -109,19 +179,18 @@ class GuardedStrategy(Strategy):
         return getattr(self.transfer, "learner", None)
 
     def trust(self, history: Task) -> float | None:
-        """How sure it is that the past orders the evaluations better than chance, from 0 to 1.
+        """How sure it is that the past orders the evaluations usefully, from 0 to 1.
 
-        Kendall's agreement is compared with what it is for two unrelated orders: an agreement one
-        standard deviation above that is trusted by half; pairs of equal losses are none. None if
-        the strategy cannot say how the past alone orders configurations.
+        Kendall's agreement is compared with 1/3, two thirds of the pairs in the right order, which
+        is trusted by half; pairs of equal losses are none. None if the strategy cannot say how
+        the past alone orders configurations.
         """
         judgement = self.judge(history)
-        return None if judgement is None else judgement.trust
+        return None if judgement is None else judgement.after(len(history)).trust
 
     def judge(self, history: Task) -> Judgement | None:
         """How the past alone orders the evaluations; None if it cannot say."""
-        rows = spread_over(history.losses, _ENOUGH)
-        if not rows:
+        if not len(history):
             return None
         try:
             with one_thread():
@@ -130,7 +199,7 @@ class GuardedStrategy(Strategy):
                     foresight = lambda X: past.view(X).mean  # noqa: E731
                 if foresight is None:
                     return None
-                foreseen = foresight(history.X[rows])
+                foreseen = foresight(history.X)
         except Exception as error:  # a study must not die of its past
             warnings.warn(
                 f"{FALLBACK} ({type(error).__name__}: {error}); proposing without the past",
@@ -140,41 +209,60 @@ class GuardedStrategy(Strategy):
             return None
         if not np.isfinite(foreseen).all():
             return None
-        return Judgement(foresight, foreseen, history.losses[rows])
+        return Judgement(foresight, foreseen, history.losses)
 
     def similar_tasks(self, history: Task) -> dict[str, float] | None:
         return self.transfer.similar_tasks(history)
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
-        return self._turn(history, self._judged(history), len(pending)).propose(
-            history, pending, rng
-        )
+        judgement, turn = self._next(history, len(pending))
+        if turn is Turn.OWN:
+            return self._way.propose(history, _own(judgement, len(history)), pending, rng)
+        return self._proposer(turn, judgement).propose(history, pending, rng)
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
-        return self._turn(history, self._judged(history)).choose(history, pool, rng)
+        judgement, turn = self._next(history)
+        if turn is Turn.OWN:
+            return self._way.choose(history, _own(judgement, len(history)), pool, rng)
+        return self._proposer(turn, judgement).choose(history, pool, rng)
 
     def explain(self, history: Task, X: Array) -> list[Explanation]:
-        judgement = self._judged(history)
-        found = self._turn(history, judgement).explain(history, X)
-        trust = None if judgement is None else judgement.trust
+        judgement, turn = self._next(history)
+        if turn is Turn.OWN:
+            found = self._way.explain(history, _own(judgement, len(history)), X)
+        else:
+            found = self._proposer(turn, judgement).explain(history, X)
+        trust = None if judgement is None else judgement.after(len(history)).trust
         return [replace(belief, trust=trust) for belief in found]
 
-    def _judged(self, history: Task) -> Judgement | None:
-        """The judgement, once there are evaluations enough."""
-        return self.judge(history) if len(history) >= _FIRST else None
-
-    def _turn(self, history: Task, judgement: Judgement | None, pending: int = 0) -> Strategy:
-        """Who proposes next."""
-        k = len(history) + pending
-        if len(history) < _FIRST:
-            probes = k % _PROBE == _PROBE - 1
-            return RandomStrategy(self.encoder, None) if probes else self.transfer
+    def _next(self, history: Task, pending: int = 0) -> tuple[Judgement | None, Turn]:
+        """Who proposes, and the judgement of the past once there are evaluations enough."""
+        n = len(history)
+        if n < _FIRST:
+            probes = (n + pending) % _PROBE == _PROBE - 1
+            return None, Turn.PROBE if probes else Turn.PAST
+        judgement = self.judge(history)
         if judgement is None:
-            return self.plain
-        share = judgement.trust * max(_LEAST, min(1.0, _FULL / k))
-        if k * _GOLDEN % 1.0 < share:
+            return None, Turn.OWN
+        return judgement, judgement.after(n).turn(n + pending)
+
+    def _proposer(self, turn: Turn, judgement: Judgement | None) -> Strategy:
+        if turn is Turn.PAST:
             return self.transfer
-        return leaning(self.plain, judgement.foresight, judgement.lean)
+        if judgement is None:
+            return RandomStrategy(self.encoder, None)
+        now = judgement.after(len(judgement.losses))
+        return leaning(self.plain, now.foresight, now.lean)
+
+
+def _own(judgement: Judgement | None, n: int) -> list[int]:
+    """The numbers of the trials, of n, that the method without the past had from the sixth on.
+
+    All of them if the past cannot be judged.
+    """
+    if judgement is None:
+        return list(range(_FIRST, n))
+    return [k for k in range(_FIRST, n) if judgement.after(k).turn(k) is Turn.OWN]
 
 
 def leaning(strategy: Strategy, foresight: Foresight, lean: float) -> Strategy:
@@ -197,13 +285,8 @@ def leaning(strategy: Strategy, foresight: Foresight, lean: float) -> Strategy:
     )
 
 
-def trust_of(score: float) -> float:
-    """From 0 to 1: how sure it is that an order of that `order_score` is better than chance."""
-    return float(ndtr(score - _DOUBT))
-
-
-def order_score(foresight: Array, losses: Array) -> float:
-    """By how many standard deviations a foreseen order agrees better with losses than by chance.
+def agreement(foresight: Array, losses: Array) -> Agreement:
+    """How far a foreseen order agrees with losses, beside chance.
 
     S, the number of pairs in the same order less that of pairs in the opposite one, has mean 0 and
     variance (1) if all orders are as probable, with groups of t equal losses and of u equal
@@ -213,12 +296,14 @@ def order_score(foresight: Array, losses: Array) -> float:
         + sum t(t-1) sum u(u-1) / (2n(n-1))
         + sum t(t-1)(t-2) sum u(u-1)(u-2) / (9n(n-1)(n-2))                                      (1)
 
+    Where all are equal nothing speaks for the past: that counts as S = 0 among different losses.
+
     Args:
         foresight: numbers (n,), the smallest is expected to be the best.
         losses: what came out (n,).
     """
     both = np.stack([foresight, -foresight], axis=1)
-    (same, opposite), _ = pair_agreement(both, losses)
+    (same, opposite), pairs = pair_agreement(both, losses)
     n = len(losses)
     t, u = (
         np.unique(values, return_counts=True)[1].astype(float) for values in (losses, foresight)
@@ -226,8 +311,10 @@ def order_score(foresight: Array, losses: Array) -> float:
     twos = [float((g * (g - 1)).sum()) for g in (t, u)]
     threes = [float((g * (g - 1) * (g - 2)).sum()) for g in (t, u)]
     ties = sum(float((g * (g - 1) * (2 * g + 5)).sum()) for g in (t, u))
-    variance = (n * (n - 1) * (2 * n + 5) - ties) / 18.0
+    untied = n * (n - 1) * (2 * n + 5) / 18.0
+    variance = untied - ties / 18.0
     variance += twos[0] * twos[1] / (2.0 * n * (n - 1)) if n > 1 else 0.0
     variance += threes[0] * threes[1] / (9.0 * n * (n - 1) * (n - 2)) if n > 2 else 0.0
-    # Without a variance nothing speaks for the past or against it.
-    return float(same - opposite) / math.sqrt(variance) if variance > _TINY else 0.0
+    if variance <= _TINY:
+        return Agreement(0.0, n * (n - 1) / 2.0, math.sqrt(untied) or 1.0)
+    return Agreement(float(same - opposite), float(pairs), math.sqrt(variance))

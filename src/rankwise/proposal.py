@@ -21,7 +21,7 @@ from rankwise.parameters import Choice
 from rankwise.space import Encoder
 from rankwise.types import Array, Mask
 
-_NEAR_EVALUATED = 1e-5  # in units of the cube, along every column
+NEAR_EVALUATED = 1e-5  # in units of the cube, along every column
 _STALLED = 2  # evaluations without a better one after which others are looked for
 _NEAR_PENDING = 1e-3
 
@@ -42,7 +42,7 @@ class Seen:
     def __init__(self, evaluated: Array, pending: Array | None = None) -> None:
         pending = np.empty((0, evaluated.shape[1])) if pending is None else pending
         self._rows = np.concatenate([evaluated, pending])
-        self._radius = np.repeat([_NEAR_EVALUATED, _NEAR_PENDING], [len(evaluated), len(pending)])
+        self._radius = np.repeat([NEAR_EVALUATED, _NEAR_PENDING], [len(evaluated), len(pending)])
         self._keys = {row.tobytes() for row in self._rows}
 
     def new(self, X: Array) -> Mask:

@@ -96,6 +96,12 @@ class Task:
         """
         return impute(self.y)
 
+    def rows(self, which: Sequence[int]) -> Task:
+        """Some of the evaluations, in the order that is given."""
+        some = list(which)
+        status = tuple(self.status[k] for k in some)
+        return Task(self.X[some], self.y[some], self.cost[some], status, self.name, self.context)
+
     def extended(self, X: Array, y: float) -> Task:
         """This task with some more configurations X (m, d), all of loss y (a lie)."""
         m = len(X)
