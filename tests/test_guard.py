@@ -17,7 +17,7 @@ from rankwise.bench.base import TableProblem
 from rankwise.bench.protocol import run
 from rankwise.bench.synthetic import family, make_loss
 from rankwise.cache import learnt_optimizer
-from rankwise.guard import GuardedStrategy, Judgement, leaning, order_score, trust_of
+from rankwise.guard import GuardedStrategy, Judgement, Turn, agreement, leaning
 from rankwise.strategy import FALLBACK, Strategy
 from rankwise.surrogates import RandomForest
 from rankwise.surrogates.leaning import LeaningSurrogate
@@ -58,7 +58,7 @@ def proposers(strategy, tasks):
     return [names.get(strategy.propose(task, NOTHING, rng)[0], "probe") for task in tasks]
 
 
-def agreement(foresight, losses):
+def counted(foresight, losses):
     """Pairs in the same order less those in the opposite one, one by one."""
     pairs = itertools.combinations(range(len(losses)), 2)
     return sum(
@@ -67,7 +67,7 @@ def agreement(foresight, losses):
 
 
 def order_trust(foresight, losses):
-    return trust_of(order_score(foresight, losses))
+    return agreement(foresight, losses).trust()
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,22 @@ def order_trust(foresight, losses):
         ([0, 1], [0, 1]),
     ],
 )
-def test_trust_is_that_of_an_order_beside_all_orders(losses, foresight):
+def test_an_order_is_judged_beside_all_orders(losses, foresight):
     losses, foresight = np.array(losses, dtype=float), np.array(foresight, dtype=float)
-    chance = [agreement(order, losses) for order in itertools.permutations(foresight)]
+    chance = [counted(order, losses) for order in itertools.permutations(foresight)]
     assert np.mean(chance) == pytest.approx(0.0)
-    z = agreement(foresight, losses) / np.std(chance)
-    # One standard deviation above chance is trusted by half.
-    assert order_trust(foresight, losses) == pytest.approx(norm.cdf(z - 1.0))
+    found, surplus = agreement(foresight, losses), counted(foresight, losses)
+    assert found.score() == pytest.approx(surplus / np.std(chance))
+    assert found.score(opposite=True) == pytest.approx(-surplus / np.std(chance))
+    pairs = sum(a != b for a, b in itertools.combinations(losses, 2))
+    # Two pairs of three in the right order are trusted by half.
+    z = (surplus - pairs / 3) / np.std(chance)
+    assert found.trust() == pytest.approx(norm.cdf(z))
+
+
+def test_two_pairs_of_three_in_order_are_trusted_by_half():
+    losses, foresight = np.arange(4.0), np.array([1.0, 2.0, 0.0, 3.0])  # four pairs of six
+    assert order_trust(foresight, losses) == pytest.approx(0.5)
 
 
 def test_trust_grows_with_the_evidence():
@@ -94,35 +103,50 @@ def test_trust_grows_with_the_evidence():
     down = [order_trust(-np.arange(float(n)), np.arange(float(n))) for n in (3, 6, 12)]
     assert up == sorted(up) and up[-1] > 0.99
     assert down == sorted(down, reverse=True) and down[-1] < 1e-3
-    nothing = norm.cdf(-1.0)
-    assert order_trust(np.arange(4.0), np.ones(4)) == pytest.approx(nothing)
-    assert order_trust(np.arange(1.0), np.ones(1)) == pytest.approx(nothing)
+    # Equal losses are no evidence, and the more of them the less is the past trusted.
+    nothing = [order_trust(np.arange(float(n)), np.ones(n)) for n in (2, 5, 20)]
+    assert nothing == sorted(nothing, reverse=True) and 0.0 < nothing[-1] < nothing[0] < 0.5
+    assert 0.0 < order_trust(np.arange(1.0), np.ones(1)) <= 0.5
 
 
 def judgement(foreseen, losses):
     return Judgement(lambda X: X[:, 0], np.array(foreseen), np.array(losses))
 
 
-def test_a_model_leans_by_the_slope_and_the_trust_in_its_sign():
+def test_a_model_leans_by_the_slope():
     rng = np.random.default_rng(0)
     foreseen = rng.random(12)
     losses = 5.0 + 2.0 * foreseen + 0.3 * rng.standard_normal(12)
     slope = np.polyfit(foreseen, losses, 1)[0]
     related, opposite = judgement(foreseen, losses), judgement(foreseen, -losses)
-    assert related.lean == pytest.approx(slope * order_trust(foreseen, losses))
+    assert related.lean == pytest.approx(slope)
     assert opposite.lean == pytest.approx(-related.lean)
     assert related.trust > 0.9 and opposite.trust < 1e-3
     assert judgement(foreseen, np.ones(12)).lean == 0.0
     assert judgement(np.ones(12), losses).lean == 0.0
     chance = np.array([judgement(rng.random(12), losses).lean for _ in range(400)])
     assert 0.01 < np.mean(chance != 0.0) < 0.08  # two standard deviations from chance, either way
+    many = np.arange(100.0)
+    weak = np.where(many % 4 == 0, many, rng.permutation(100))  # better than chance, and of no use
+    assert agreement(weak, many).score() > 2.0
+    assert judgement(weak, many).lean == 0.0
+
+
+def test_how_trials_are_shared():
+    losses = np.arange(30.0)
+    right, wrong = judgement(losses, losses), judgement(-losses, losses)
+    turns = [right.turn(k) for k in range(10, 60)]
+    assert 0.5 < turns.count(Turn.PAST) / 50 < 0.75 and turns.count(Turn.OWN) == 0
+    assert {wrong.turn(k) for k in range(10, 60)} == {Turn.LEANING}
+    unrelated = judgement(np.random.default_rng(1).permutation(losses), losses)
+    assert {unrelated.turn(k) for k in range(10, 60)} == {Turn.OWN}
 
 
 def test_ties_are_no_evidence():
     rng, losses = np.random.default_rng(0), np.array([0.0] * 19 + [1.0])
     trusts = [order_trust(rng.random(20), losses) for _ in range(400)]
     assert np.mean(np.array(trusts) > 0.9) < 0.03  # one failure among equals says next to nothing
-    assert order_trust(np.zeros(6), np.arange(6.0)) == pytest.approx(norm.cdf(-1.0))
+    assert order_trust(np.zeros(6), np.arange(6.0)) == order_trust(np.arange(6.0), np.zeros(6))
 
 
 def test_the_past_begins_with_a_probe_among_its_trials():

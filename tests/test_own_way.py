@@ -1,0 +1,122 @@
+"""A method that goes its own way in a study in which others propose as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from rankwise import Encoder, methods
+from rankwise.guard import GuardedStrategy
+from rankwise.own_way import OwnWay
+from rankwise.strategy import Strategy
+from rankwise.task import Task
+
+ENCODER = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0)})
+GRID = Encoder({"x": (0, 5), "y": (0, 5)})
+NOTHING = np.empty((0, 2))
+
+
+def bumpy(X):
+    return np.sin(7 * X[:, 0]) + np.cos(9 * X[:, 1]) + X[:, 0]
+
+
+def alone(strategy, X, losses, start, trials):
+    """The rows that a strategy chooses alone."""
+    rows = list(start)
+    for _ in range(trials):
+        free = [k for k in range(len(X)) if k not in rows]
+        task = Task.of(X[rows], losses[rows])
+        rows.append(free[strategy.choose(task, X[free], np.random.default_rng(0))])
+    return rows
+
+
+@dataclass(frozen=True)
+class Misled(Strategy):
+    """Knows an order that has nothing to do with the losses, and proposes what is bad by it."""
+
+    def propose(self, history, pending, rng):
+        return rng.random(self.encoder.n_columns)
+
+    def choose(self, history, pool, rng):
+        return int(np.argmax(self.foresight({})(pool)))
+
+    def foresight(self, context):
+        return lambda X: np.cos(40 * X[:, 0]) + np.sin(33 * X[:, 1])
+
+
+@pytest.mark.parametrize("who", [[1, 0, 1, 1, 0, 1, 0, 1, 1], [0, 0, 0, 1, 1, 1, 1, 1, 1]])
+def test_it_is_the_way_of_the_method_alone(who):
+    X = np.random.default_rng(1).random((40, 2))
+    losses = bumpy(X)
+    plain = methods.make("gp", ENCODER)
+    wanted = alone(plain, X, losses, range(3), 12)
+    way, rows, own = OwnWay(plain, 3), [0, 1, 2], []
+    rng = np.random.default_rng(2)
+    for mine in who:
+        free = [k for k in range(len(X)) if k not in rows]
+        history = Task.of(X[rows], losses[rows])
+        if mine:
+            own.append(len(rows))
+            rows.append(free[way.choose(history, own[:-1], X[free], rng)])
+        else:  # another proposes what the method would have wanted later, or anything
+            rows.append(next((r for r in wanted[6:] if r in free), free[0]))
+    mine = [rows[k] for k in own]
+    gone = [r for r in wanted if r in rows]
+    assert gone == wanted[: len(gone)]  # nothing of the way alone was left out
+    assert set(mine) <= set(wanted) and len(gone) > 3 + len(mine)  # some of it was for nothing
+    fresh = OwnWay(plain, 3)  # which remembers nothing
+    history, free = Task.of(X[rows], losses[rows]), [k for k in range(len(X)) if k not in rows]
+    picks = {w.choose(history, own, X[free], rng) for w in (way, fresh)}
+    assert len(picks) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_guarded_study_is_as_far_as_the_method_alone_with_fewer_trials(seed):
+    X = np.random.default_rng(seed).random((60, 2))
+    losses = bumpy(X)
+    plain = methods.make("gp", ENCODER)
+    strategy = GuardedStrategy(ENCODER, None, Misled(ENCODER, None), plain)
+    guarded = alone(strategy, X, losses, range(5), 20)
+    judgement = strategy.judge(Task.of(X[guarded], losses[guarded]))
+    turns = [judgement.after(k).turn(k).name for k in range(5, 25)]
+    own = turns.count("OWN")
+    assert 5 < own < 20  # both had trials
+    reached = alone(plain, X, losses, range(5), own)
+    assert set(reached) <= set(guarded)
+    assert losses[guarded].min() <= losses[reached].min()
+
+
+def test_a_proposal_that_was_evaluated_is_given_for_nothing():
+    points = GRID.points
+    losses = bumpy(points)
+    way = OwnWay(plain := methods.make("gp", GRID), 4)
+    start = [0, 8, 21, 30]
+    first = plain.propose(Task.of(points[start], losses[start]), NOTHING, np.random.default_rng(0))
+    other = int(np.flatnonzero((points == first).all(axis=1))[0])
+    rows = [*start, other]
+    second = plain.propose(Task.of(points[rows], losses[rows]), NOTHING, np.random.default_rng(0))
+    history = Task.of(points[rows], losses[rows])
+    np.testing.assert_array_equal(
+        way.propose(history, [], NOTHING, np.random.default_rng(0)), second
+    )
+
+
+def test_in_an_open_space_it_is_shown_its_own_evaluations():
+    seen = []
+
+    class Watching(Strategy):
+        def propose(self, history, pending, rng):
+            seen.append(history.X[:, 0].tolist())
+            return np.array([0.5, 0.5])
+
+    X = np.random.default_rng(0).random((8, 2))
+    history = Task.of(X, bumpy(X))
+    way = OwnWay(Watching(ENCODER, None), 3)
+    way.propose(history, [4, 6], NOTHING, np.random.default_rng(0))
+    assert seen == [X[[0, 1, 2, 4, 6], 0].tolist()]
+    X[5] = 0.5  # what it wants now was evaluated for another: it is shown that and asked again
+    seen.clear()
+    way.propose(Task.of(X, bumpy(X)), [4, 6], NOTHING, np.random.default_rng(0))
+    assert seen == [X[[0, 1, 2, 4, 6], 0].tolist(), X[[0, 1, 2, 4, 6, 5], 0].tolist()]
