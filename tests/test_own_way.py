@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import optuna
 import pytest
 
-from rankwise import Encoder, methods
+from rankwise import Encoder, Optimizer, methods
+from rankwise.archive.optuna_storage import columns_of_trials
 from rankwise.guard import GuardedStrategy
 from rankwise.own_way import OwnWay
 from rankwise.strategy import Strategy
@@ -120,3 +122,80 @@ def test_in_an_open_space_it_is_shown_its_own_evaluations():
     seen.clear()
     way.propose(Task.of(X, bumpy(X)), [4, 6], NOTHING, np.random.default_rng(0))
     assert seen == [X[[0, 1, 2, 4, 6], 0].tolist(), X[[0, 1, 2, 4, 6, 5], 0].tolist()]
+
+
+def test_memory_does_not_mix_up_ways():
+    X = np.random.default_rng(3).random((12, 2))
+    history = Task.of(X, bumpy(X))
+    plain = methods.make("gp", ENCODER)
+    pool = np.random.default_rng(4).random((30, 2))
+    way, ways = OwnWay(plain, 3), [[5, 7, 8, 11], [3, 4, 5, 6, 7, 8, 9, 10, 11], [11], [5, 11]]
+    for own in ways:  # one after the other, as if the past had been judged otherwise
+        pick = way.choose(history, own, pool, np.random.default_rng(0))
+        assert pick == OwnWay(plain, 3).choose(history, own, pool, np.random.default_rng(0))
+
+
+def shown(history, own=()):
+    """The evaluations that a strategy on its own way is shown in an open space."""
+    seen = []
+
+    class Watching(Strategy):
+        def propose(self, history, pending, rng):
+            seen.append(history.X)
+            return np.full(2, 0.5)
+
+    OwnWay(Watching(ENCODER, None), 3).propose(history, own, NOTHING, np.random.default_rng(0))
+    return [int(np.flatnonzero((row == history.X).all(axis=1))[0]) for row in seen[0]]
+
+
+def test_what_nobody_was_asked_for_alone_is_shown_to_all():
+    X = np.random.default_rng(0).random((8, 2))
+    shared = np.array([False] * 4 + [True, False, True, False])
+    assert shown(Task.of(X, bumpy(X), shared=shared), [5]) == [0, 1, 2, 4, 5, 6]
+
+
+def test_designs_batches_and_told_trials_are_shared():
+    past = [Task.of(np.random.default_rng(0).random((9, 2)), np.arange(9.0))] * 4
+    optimizer = Optimizer(ENCODER, method="rgpe", tasks=past, guard=True, design=6, seed=0)
+    for _ in range(6):
+        [configuration] = optimizer.ask()
+        optimizer.tell(configuration, configuration["x"])
+    optimizer.tell({"x": 0.1, "y": 0.2}, 0.1)
+    [alone] = optimizer.ask()
+    optimizer.tell(alone, alone["x"])
+    batch = optimizer.ask(3)
+    for configuration in batch:
+        optimizer.tell(configuration, configuration["x"])
+    # Of a batch only the first is asked for with all others known.
+    assert optimizer.history.shared.tolist() == [True] * 7 + [False, False, True, True]
+
+
+def test_trials_of_an_optuna_study_that_were_begun_together_are_shared():
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study()
+    study.enqueue_trial({"x": 0.5})
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
+    trials = [study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}) for _ in range(2)]
+    for trial in trials:
+        study.tell(trial, 0.0)
+    past = columns_of_trials("study", "minimize", study.trials)
+    assert past.shared.tolist() == [True, False, False, False, True]
+
+
+def test_a_failure_does_not_change_whose_trials_were_whose():
+    strategy = GuardedStrategy(ENCODER, None, Misled(ENCODER, None), methods.make("gp", ENCODER))
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        X = rng.random((16, 2))
+        losses = np.where(rng.random(16) < 0.3, np.nan, bumpy(X))
+        later = Task.of(np.vstack([X, rng.random((1, 2))]), [*losses, 1e3])
+        whose = [strategy._own(strategy.judge(task), 16) for task in (Task.of(X, losses), later)]
+        assert whose[0] == whose[1]
+
+
+def test_a_part_of_the_space_has_the_same_memory():
+    strategy = GuardedStrategy(ENCODER, None, Misled(ENCODER, None), methods.make("gp", ENCODER))
+    assert strategy.within(ENCODER).memory is strategy.memory
+    X = np.random.default_rng(6).random((40, 2))
+    alone(strategy, X, bumpy(X), range(5), 12)
+    assert strategy.memory

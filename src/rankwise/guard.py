@@ -3,10 +3,11 @@
 It watches how well the past alone, without any evaluation of the study, puts these evaluations in
 order. As far as it does, the method that learns proposes, and a model of the study that leans on
 the same order, or on the opposite one if the evaluations turn it around. The other trials are
-those of a method without the past, which goes its own way as if it were alone: a study of k
-trials, w of which were not its own, is at least as far as that method after k - w. A probe, drawn
-at random, is among the first trials: of configurations that the past recommends alone nothing can
-be learnt about the others.
+those of a method without the past, which goes its own way as if it were alone (`own_way.py`): a
+study of k trials, w of which were not its own, is at least as far as that method after k - w, if
+trials are asked for one at a time and the method draws nothing. A probe, drawn at random, is among
+the first trials: of configurations that the past recommends alone nothing can be learnt about the
+others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr
 
-from rankwise.own_way import OwnWay
+from rankwise.own_way import Memory, OwnWay
 from rankwise.strategy import (
     FALLBACK,
     Explanation,
@@ -34,7 +35,7 @@ from rankwise.surrogates.leaning import LeaningSurrogate
 from rankwise.surrogates.sources import Past
 from rankwise.surrogates.threads import one_thread
 from rankwise.surrogates.votes import pair_agreement
-from rankwise.task import Task
+from rankwise.task import Task, impute
 from rankwise.transforms import Standardize
 from rankwise.types import Array, Foresight
 
@@ -93,7 +94,8 @@ class Judgement:
     Attributes:
         foresight: the order of the past.
         foreseen: its numbers (n,) for the evaluations.
-        losses: of the evaluations (n,), in the order in which they were made.
+        losses: of the evaluations (n,), in the order in which they were made; NaN where there is
+            none, but only before `after`.
     """
 
     foresight: Foresight
@@ -102,8 +104,9 @@ class Judgement:
 
     def after(self, k: int) -> Judgement:
         """The judgement when the first k evaluations were there, of some of them if k is large."""
-        rows = spread_over(self.losses[:k], _ENOUGH)
-        return Judgement(self.foresight, self.foreseen[rows], self.losses[rows])
+        losses = impute(self.losses[:k])
+        rows = spread_over(losses, _ENOUGH)
+        return Judgement(self.foresight, self.foreseen[rows], losses[rows])
 
     @cached_property
     def agreement(self) -> Agreement:
@@ -134,16 +137,20 @@ class Judgement:
             return 0.0
         return slope * transform.scale / spread
 
-    def turn(self, k: int) -> Turn:
-        """Who proposes trial k, from 0.
+    def turn(self, k: int, *, leans: bool = True) -> Turn:
+        """Who proposes trial k, which is at least 1 if the first is 0.
 
         The past if the fractional part of k times the golden section is below `trust` times
         max(1/2, min(1, 10 / k)); of the others a share as large as the trust in the sign of
         `lean` is that of a model that leans.
+
+        Args:
+            k: the number of the trial.
+            leans: there is a model that can lean.
         """
         if k * _GOLDEN % 1.0 < self.trust * max(_LEAST, min(1.0, _FULL / k)):
             return Turn.PAST
-        sure = self.lean and self.agreement.trust(opposite=self.lean < 0)
+        sure = self.agreement.trust(opposite=self.lean < 0) if leans and self.lean else 0.0
         return Turn.LEANING if k * _ROOT % 1.0 < sure else Turn.OWN
 
 
@@ -159,15 +166,17 @@ class GuardedStrategy(Strategy):
             right.
         past: functions of past tasks, for a strategy that knows good configurations and not how
             others compare with them: their mean says it.
+        memory: of the way of the plain one; it changes how long a proposal takes, not which it is.
     """
 
     transfer: Strategy
     plain: Strategy
     past: Past | None = None
-    _way: OwnWay = field(init=False, repr=False, compare=False)
+    memory: Memory = field(default_factory=dict, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_way", OwnWay(self.plain, _FIRST))
+    @property
+    def _way(self) -> OwnWay:
+        return OwnWay(self.plain, _FIRST, self.memory)
 
     @property
     def informed(self) -> bool:
@@ -209,7 +218,7 @@ class GuardedStrategy(Strategy):
             return None
         if not np.isfinite(foreseen).all():
             return None
-        return Judgement(foresight, foreseen, history.losses)
+        return Judgement(foresight, foreseen, history.y)
 
     def similar_tasks(self, history: Task) -> dict[str, float] | None:
         return self.transfer.similar_tasks(history)
@@ -217,19 +226,19 @@ class GuardedStrategy(Strategy):
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         judgement, turn = self._next(history, len(pending))
         if turn is Turn.OWN:
-            return self._way.propose(history, _own(judgement, len(history)), pending, rng)
+            return self._way.propose(history, self._own(judgement, len(history)), pending, rng)
         return self._proposer(turn, judgement).propose(history, pending, rng)
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
         judgement, turn = self._next(history)
         if turn is Turn.OWN:
-            return self._way.choose(history, _own(judgement, len(history)), pool, rng)
+            return self._way.choose(history, self._own(judgement, len(history)), pool, rng)
         return self._proposer(turn, judgement).choose(history, pool, rng)
 
     def explain(self, history: Task, X: Array) -> list[Explanation]:
         judgement, turn = self._next(history)
         if turn is Turn.OWN:
-            found = self._way.explain(history, _own(judgement, len(history)), X)
+            found = self._way.explain(history, self._own(judgement, len(history)), X)
         else:
             found = self._proposer(turn, judgement).explain(history, X)
         trust = None if judgement is None else judgement.after(len(history)).trust
@@ -244,7 +253,7 @@ class GuardedStrategy(Strategy):
         judgement = self.judge(history)
         if judgement is None:
             return None, Turn.OWN
-        return judgement, judgement.after(n).turn(n + pending)
+        return judgement, judgement.after(n).turn(n + pending, leans=self._leans)
 
     def _proposer(self, turn: Turn, judgement: Judgement | None) -> Strategy:
         if turn is Turn.PAST:
@@ -254,15 +263,20 @@ class GuardedStrategy(Strategy):
         now = judgement.after(len(judgement.losses))
         return leaning(self.plain, now.foresight, now.lean)
 
+    @property
+    def _leans(self) -> bool:
+        """Whether the method without the past has a model that can lean."""
+        return leaning(self.plain, lambda X: X[:, 0], 1.0) is not self.plain
 
-def _own(judgement: Judgement | None, n: int) -> list[int]:
-    """The numbers of the trials, of n, that the method without the past had from the sixth on.
+    def _own(self, judgement: Judgement | None, n: int) -> list[int]:
+        """The numbers of the trials, of n, that the method without the past had after the first.
 
-    All of them if the past cannot be judged.
-    """
-    if judgement is None:
-        return list(range(_FIRST, n))
-    return [k for k in range(_FIRST, n) if judgement.after(k).turn(k) is Turn.OWN]
+        All of them if the past cannot be judged.
+        """
+        after, leans = range(_FIRST, n), self._leans
+        if judgement is None:
+            return list(after)
+        return [k for k in after if judgement.after(k).turn(k, leans=leans) is Turn.OWN]
 
 
 def leaning(strategy: Strategy, foresight: Foresight, lean: float) -> Strategy:

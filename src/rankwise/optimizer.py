@@ -42,6 +42,8 @@ class Trial:
         cost: seconds of the evaluation; NaN if unknown.
         error: what went wrong, if anything.
         proposal_seconds: how long it took to propose.
+        shared: the method was not asked for it alone, with all earlier trials known: it is of a
+            design, of a batch, or was told without being asked for.
     """
 
     number: int
@@ -51,6 +53,7 @@ class Trial:
     cost: float = math.nan
     error: str = ""
     proposal_seconds: float = math.nan
+    shared: bool = False
 
 
 class Optimizer:
@@ -202,13 +205,13 @@ class Optimizer:
         for _ in range(n):
             number = self._next_number()
             try:
-                row = self._propose_row(number, since)
+                row, shared = self._propose_row(number, since)
             except SpaceExhausted:
                 if proposed:
                     break
                 raise
             [configuration] = self.encoder.decode(row[None])
-            proposed.append(self.restore(Trial(number, configuration)))
+            proposed.append(self.restore(Trial(number, configuration, shared=shared)))
         return proposed
 
     def restore(self, trial: Trial) -> Trial:
@@ -257,7 +260,7 @@ class Optimizer:
         if number is None:
             number = self._next_number()
         self._rows[number] = row
-        known = self._trials.get(number) or Trial(number, dict(configuration))
+        known = self._trials.get(number) or Trial(number, dict(configuration), shared=True)
         self._trials[number] = replace(
             known,
             status=status,
@@ -269,7 +272,8 @@ class Optimizer:
 
     # ------------------------------------------------------------------ helpers
 
-    def _propose_row(self, number: int, since: int | None) -> Array:
+    def _propose_row(self, number: int, since: int | None) -> tuple[Array, bool]:
+        """A row (d,), and whether it is `Trial.shared`."""
         known = [
             t for t in self.trials if t.status != PENDING and (since is None or t.number < since)
         ]
@@ -280,11 +284,11 @@ class Optimizer:
             seen = Seen(history.X, pending)
             fresh = self._design_rows[seen.new(self._design_rows)]
             if len(fresh):
-                row: Array = fresh[0]
-                return row
-        if isinstance(self._strategy, GrowingStrategy):
-            return self._strategy.propose_at(level, history, pending, self._rng(number))
-        return self._strategy.propose(history, pending, self._rng(number))
+                return fresh[0], True
+        rng = self._rng(number)
+        if isinstance(self._strategy, GrowingStrategy):  # which adds some of its own
+            return self._strategy.propose_at(level, history, pending, rng), True
+        return self._strategy.propose(history, pending, rng), len(pending) > 0
 
     def _level(self, known: list[Trial], history: Task, pending: int) -> int:
         """Of a search that grows; a design is over when the lowest level is."""
@@ -312,6 +316,7 @@ class Optimizer:
             [t.cost for t in trials],
             [t.status for t in trials],
             context=self.context,
+            shared=[t.shared for t in trials],
         )
 
     def _matrix(self, numbers: list[int]) -> Array:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,26 +20,29 @@ from rankwise.strategy import Explanation, Strategy
 from rankwise.task import Task
 from rankwise.types import Array
 
-_REMEMBERED = 500  # ways, so that one trial more does not mean to go all of it again
+Memory: TypeAlias = dict[bytes, tuple[int, ...]]
+"""From evaluations to the numbers of those that the strategy was shown."""
+
+_REMEMBERED = 500  # ways
 
 
 @dataclass(frozen=True)
 class OwnWay:
     """Lets a strategy go its own way.
 
-    On a finite set of configurations the way is exactly that of the strategy alone if it draws
-    nothing; elsewhere it is if trials are told in the order in which they were asked for.
+    It is exactly that of the strategy alone if the strategy draws nothing and trials are asked for
+    one at a time. Evaluations that are shared (`Task.shared`), of a design or of a batch, are
+    shown to all.
 
     Attributes:
         strategy: that goes it.
         first: trials at the beginning of a study that it is shown whoever proposed them.
+        memory: of ways that were gone, so that one trial more does not mean to go all of it again.
     """
 
     strategy: Strategy
     first: int
-    _known: dict[bytes, tuple[int, ...]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    memory: Memory = field(default_factory=dict, repr=False, compare=False)
 
     def propose(
         self, history: Task, own: Sequence[int], pending: Array, rng: np.random.Generator
@@ -51,8 +55,7 @@ class OwnWay:
             pending: configurations (m, d) that are being evaluated.
             rng: source of all randomness.
         """
-        finite = self.strategy.encoder.points is not None
-        way, others = self._gone(history, own, recall=finite)
+        way, others = self._gone(history, own, recall=self._finite)
         while True:
             row = self.strategy.propose(history.rows(way), pending, rng)
             distances = np.abs(history.X[others] - row).max(axis=1, initial=0.0)
@@ -74,7 +77,7 @@ class OwnWay:
 
     def explain(self, history: Task, own: Sequence[int], X: Array) -> list[Explanation]:
         """What the strategy believes of configurations (m, d) on its way."""
-        way, _ = self._gone(history, own, recall=False)
+        way, _ = self._gone(history, own, recall=self._finite)
         return self.strategy.explain(history.rows(way), X)
 
     def _gone(
@@ -87,24 +90,39 @@ class OwnWay:
             own: the numbers of its own.
             recall: find out what it was given of others' evaluations.
         """
+        shared = np.zeros(len(history), dtype=bool) if history.shared is None else history.shared
         beginning = list(range(min(self.first, len(history))))
-        own = [k for k in own if k >= self.first]
-        way = self._recalled(history, beginning, own) if recall else [*beginning, *own]
+        shown = sorted({*own, *np.flatnonzero(shared).tolist()} - set(beginning))
+        asked = [not shared[k] for k in shown]
+        way = [*beginning, *shown]
+        if recall and len(way) < len(history):
+            way = self._recalled(history, beginning, shown, asked)
         return way, sorted(set(range(len(history))) - set(way))
 
-    def _recalled(self, history: Task, beginning: list[int], own: Sequence[int]) -> list[int]:
-        """The way to the last of its own evaluations, with what it was given in between.
+    @property
+    def _finite(self) -> bool:
+        """Whether another may have had evaluated the very configuration that is wanted."""
+        return self.strategy.encoder.points is not None
 
-        Before each of its own the strategy is asked whether it would rather have had one that was
-        there by then.
+    def _recalled(
+        self, history: Task, beginning: list[int], shown: Sequence[int], asked: Sequence[bool]
+    ) -> list[int]:
+        """The way to the last evaluation that was shown, with what was given in between.
+
+        Before each that was asked for the strategy is asked whether it would rather have had one
+        that was there by then.
         """
-        numbers = [self._digest(history, k) for k in own]
-        start = len(own)
-        while start and numbers[start - 1] not in self._known:
+        start, rest = len(shown), []
+        while start:
+            key = self._digest(history, shown[:start])
+            if key in self.memory:
+                break
+            rest.append(key)
             start -= 1
-        way = list(self._known[numbers[start - 1]]) if start else beginning
-        for k, number in zip(own[start:], numbers[start:], strict=True):
-            others = [j for j in range(self.first, k) if j not in set(way)]
+        way = list(self.memory[key]) if start else beginning
+        for k, alone, key in zip(shown[start:], asked[start:], reversed(rest), strict=True):
+            gone = set(way)
+            others = [j for j in range(self.first, k) if j not in gone] if alone else []
             while others:
                 rng = np.random.default_rng(len(way))
                 rows = history.X[[k, *others]]
@@ -113,13 +131,14 @@ class OwnWay:
                     break
                 way.append(others.pop(wanted - 1))
             way.append(k)
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[number] = tuple(way)
+            if len(self.memory) >= _REMEMBERED:
+                self.memory.clear()
+            self.memory[key] = tuple(way)
         return way
 
     @staticmethod
-    def _digest(history: Task, k: int) -> bytes:
-        """Of the evaluations up to number k, which decide what its way there was."""
-        numbers = history.X[: k + 1].tobytes() + history.losses[: k + 1].tobytes()
+    def _digest(history: Task, shown: Sequence[int]) -> bytes:
+        """Of all evaluations up to the last shown one, and of which were shown."""
+        end = shown[-1] + 1
+        numbers = np.array(shown).tobytes() + history.X[:end].tobytes() + history.y[:end].tobytes()
         return hashlib.sha256(numbers).digest()

@@ -154,6 +154,7 @@ class Part:
             finished.seconds[usable],
             [finished.status[k] for k in usable],
             context=full_context(finished.context, None, ""),
+            shared=None if finished.shared is None else finished.shared[usable],
         )
 
     def _design_row(self, history: Task, pending: Array, seed: int) -> Array | None:

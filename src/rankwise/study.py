@@ -222,6 +222,8 @@ class StudyLog:
     def _attributes(self, trial: Trial) -> dict[str, Any]:
         values = {"proposal_seconds": trial.proposal_seconds, "seconds": trial.cost}
         kept: dict[str, Any] = {_key(k): v for k, v in values.items() if math.isfinite(v)}
+        if trial.shared:
+            kept[_key("shared")] = True
         if trial.status not in (OK, PENDING):
             kept[_key("status")] = trial.status
             kept[_key("error")] = trial.error
@@ -243,6 +245,7 @@ class StudyLog:
             cost=float(attributes.get(_key("seconds"), math.nan)),
             error=str(attributes.get(_key("error"), "")),
             proposal_seconds=float(attributes.get(_key("proposal_seconds"), math.nan)),
+            shared=bool(attributes.get(_key("shared"), False)),
         )
         if not stored.state.is_finished():
             self._open[stored.number] = optuna.Trial(self.study, stored._trial_id)

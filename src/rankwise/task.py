@@ -43,6 +43,9 @@ class Task:
         name: of the task.
         context: what is known about its data set: numbers by name, such as meta-features; a
             `Context` may hold some of its rows besides.
+        shared: which evaluations (n,) the study's method was not asked for one at a time, with all
+            earlier ones known: those of a design, told without being asked for, or of a batch;
+            None: no such ones.
     """
 
     X: Array
@@ -51,6 +54,7 @@ class Task:
     status: tuple[str, ...]
     name: str = ""
     context: Mapping[str, float] = field(default_factory=dict)
+    shared: Mask | None = None
 
     @classmethod
     def of(
@@ -61,6 +65,7 @@ class Task:
         status: Sequence[str] | None = None,
         name: str = "",
         context: Mapping[str, float] | None = None,
+        shared: Mask | Sequence[bool] | None = None,
     ) -> Task:
         """A checked task; losses that are not finite become `INVALID` if no status says more."""
         X = np.atleast_2d(np.asarray(X, dtype=float))
@@ -73,12 +78,13 @@ class Task:
         for s in status:
             check_name("status", s, STATUSES)
         seconds = np.full(len(y), np.nan) if cost is None else np.asarray(cost, dtype=float)
-        for what, values in (("status", status), ("cost", seconds)):
-            if len(values) != len(y):
+        for what, values in (("status", status), ("cost", seconds), ("shared", shared)):
+            if values is not None and len(values) != len(y):
                 raise ValueError(f"{what} has {len(values)} entries and y has {len(y)}")
         usable = finite & np.array([s == OK for s in status], dtype=bool)
         known = known_facts(context)
-        return cls(X, np.where(usable, y, np.nan), seconds, tuple(status), name, known)
+        common = None if shared is None else np.asarray(shared, dtype=bool)
+        return cls(X, np.where(usable, y, np.nan), seconds, tuple(status), name, known, common)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -100,18 +106,21 @@ class Task:
         """Some of the evaluations, in the order that is given."""
         some = list(which)
         status = tuple(self.status[k] for k in some)
-        return Task(self.X[some], self.y[some], self.cost[some], status, self.name, self.context)
+        shared = None if self.shared is None else self.shared[some]
+        X, y, cost = self.X[some], self.y[some], self.cost[some]
+        return replace(self, X=X, y=y, cost=cost, status=status, shared=shared)
 
     def extended(self, X: Array, y: float) -> Task:
         """This task with some more configurations X (m, d), all of loss y (a lie)."""
         m = len(X)
-        return Task(
-            np.concatenate([self.X, X]),
-            np.concatenate([self.y, np.full(m, y)]),
-            np.concatenate([self.cost, np.full(m, np.nan)]),
-            self.status + (OK,) * m,
-            self.name,
-            self.context,
+        shared = None if self.shared is None else np.concatenate([self.shared, np.ones(m, bool)])
+        return replace(
+            self,
+            X=np.concatenate([self.X, X]),
+            y=np.concatenate([self.y, np.full(m, y)]),
+            cost=np.concatenate([self.cost, np.full(m, np.nan)]),
+            status=self.status + (OK,) * m,
+            shared=shared,
         )
 
 

@@ -132,6 +132,7 @@ def columns_of_trials(
         np.array([_seconds(trial) for trial in finished], dtype=float),
         dict(context or {}),
         started,
+        np.array(_shared(finished), dtype=bool),
     )
 
 
@@ -149,6 +150,18 @@ def _outcome(trial: FrozenTrial) -> tuple[str, float]:
     if value is None:
         return FAILED, math.nan
     return (OK, float(value)) if math.isfinite(value) else (INVALID, math.nan)
+
+
+def _shared(trials: Sequence[FrozenTrial]) -> list[bool]:
+    """Which trials a sampler was not asked for alone: enqueued, or begun beside earlier ones."""
+    found: list[bool] = []
+    busy: datetime | None = None
+    for trial in trials:
+        start, end = trial.datetime_start, trial.datetime_complete
+        beside = busy is not None and start is not None and start < busy
+        found.append(beside or "fixed_params" in trial.system_attrs)
+        busy = max((t for t in (busy, end) if t is not None), default=None)
+    return found
 
 
 def _seconds(trial: FrozenTrial) -> float:

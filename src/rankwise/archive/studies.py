@@ -37,6 +37,7 @@ class PastStudy:
         seconds: (n,) that each trial took; NaN where unknown.
         context: what is known about the study, such as facts about its data set.
         started: when its first trial began; None if unknown.
+        shared: (n,) which trials were begun beside others, or given; None: unknown.
     """
 
     name: str
@@ -49,6 +50,7 @@ class PastStudy:
     seconds: Array
     context: Mapping[str, Any] = field(default_factory=dict)
     started: datetime | None = None
+    shared: Mask | None = None
 
     def __post_init__(self) -> None:
         check_name("direction", self.direction, DIRECTIONS)
