@@ -8,7 +8,7 @@ import numpy as np
 import optuna
 import pytest
 
-from rankwise import Encoder, Optimizer, methods
+from rankwise import Encoder, Optimizer, methods, minimize
 from rankwise.archive.optuna_storage import columns_of_trials
 from rankwise.guard import GuardedStrategy
 from rankwise.own_way import OwnWay
@@ -199,3 +199,25 @@ def test_a_part_of_the_space_has_the_same_memory():
     X = np.random.default_rng(6).random((40, 2))
     alone(strategy, X, bumpy(X), range(5), 12)
     assert strategy.memory
+
+
+def test_what_is_shared_is_stored_and_restored(tmp_path, monkeypatch):
+    run = {"method": "gp", "storage": f"sqlite:///{tmp_path}/runs.db", "name": "s", "seed": 0}
+    minimize(lambda c: c["x"], {"x": (0.0, 1.0)}, trials=4, **run)
+    restored, restore = {}, Optimizer.restore
+    monkeypatch.setattr(
+        Optimizer,
+        "restore",
+        lambda self, trial: restored.setdefault(trial.number, trial) and restore(self, trial),
+    )
+    minimize(lambda c: c["x"], {"x": (0.0, 1.0)}, trials=5, **run)
+    # The design has two; the others were asked for one at a time.
+    assert [restored[k].shared for k in range(4)] == [True, True, False, False]
+
+
+def test_it_is_explained_by_what_it_was_shown():
+    X = np.random.default_rng(7).random((9, 2))
+    history, plain = Task.of(X, bumpy(X)), methods.make("gp", ENCODER)
+    [told] = OwnWay(plain, 3).explain(history, [4, 8], X[5:6])
+    [wanted] = plain.explain(history.rows([0, 1, 2, 4, 8]), X[5:6])
+    assert told == wanted != plain.explain(history, X[5:6])[0]

@@ -138,7 +138,7 @@ class Judgement:
         return slope * transform.scale / spread
 
     def turn(self, k: int, *, leans: bool = True) -> Turn:
-        """Who proposes trial k, which is at least 1 if the first is 0.
+        """Who proposes trial number k, the first of all being 0; k is above that.
 
         The past if the fractional part of k times the golden section is below `trust` times
         max(1/2, min(1, 10 / k)); of the others a share as large as the trust in the sign of
