@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from rankwise.acquisition import Acquisition
     from rankwise.space import Encoder
     from rankwise.strategy import Strategy
-    from rankwise.surrogates.sources import Past
+    from rankwise.surrogates.sources import Past, SourcePast
+    from rankwise.trust import Expectation
 
 _WITNESSES = 100  # past tasks that are asked at most how configurations compare
+_LESSONS = 50  # of which so many are put in order by the others, to know what to expect
 _MANY = 3000  # past studies, above which one network for all is learnt faster: docs/benchmarks.md
 
 
@@ -323,10 +325,24 @@ def _teaching(past: TaskSet) -> list[Task]:
 
 def functions_of(past: TaskSet) -> Past | None:
     """A few functions for all past tasks, or for some of very many; None if none has an order."""
+    functions = _witnesses(past)
+    return None if functions is None else functions.compact()
+
+
+def expectation_of(past: TaskSet) -> Expectation:
+    """How far past tasks, or some of very many, put each other in order."""
+    from rankwise.trust import Expectation
+
+    functions = _witnesses(past)
+    return Expectation.of(functions.lessons(_LESSONS) if functions else ())
+
+
+def _witnesses(past: TaskSet) -> SourcePast | None:
+    """The functions of past tasks, of some if there are very many; None if none has an order."""
     from rankwise.surrogates.sources import SourcePast, sources_of, task_digest
     from rankwise.surrogates.threads import one_thread
 
     tasks = sorted(_teaching(past), key=task_digest)  # in whatever order they are given
     some = tasks[:: -(-len(tasks) // _WITNESSES)] if tasks else []
     with one_thread():
-        return SourcePast(sources_of(some)).compact() if some else None
+        return SourcePast(sources_of(some)) if some else None

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
 import rankwise
-from rankwise import methods
+from rankwise import builders, methods
 from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
 from rankwise.task import TaskSet
+from rankwise.trust import Expectation
 
 _HOW = ("model", "previous", "checkpoint", "progress", "guard")
 """Options that do not change what is learnt."""
@@ -41,6 +45,8 @@ def learnt_optimizer(
     row = methods.get(method)
     if not row.transfer:
         return Optimizer(encoder, method=method, seed=0, **options)
+    if options.get("guard") is True and len(past):  # a model does not know how past tasks agree
+        options["guard"] = _expectation(past, folder)
     if "model" not in row.options or "model" in options or not len(past):
         return Optimizer(encoder, method=method, tasks=past, seed=0, **options)
     path = folder / f"{method}-{_key(row, past, options)}.safetensors"
@@ -61,6 +67,20 @@ def learnt_optimizer(
                     return optimizer
                 learner.save(path, fingerprint=encoder.fingerprint)
     return Optimizer(encoder, method=method, model=path, seed=0, **options)
+
+
+def _expectation(past: TaskSet, folder: Path) -> Expectation:
+    """How far past tasks put each other in order, found out now or at some earlier time."""
+    path = folder / f"agreement-{past.digest[:_KEY_LENGTH]}-{_REVISION}.json"
+    try:
+        return Expectation(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # not there yet, or damaged
+        found = builders.expectation_of(past)
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(json.dumps(asdict(found)), encoding="utf-8")
+    unfinished.replace(path)
+    return found
 
 
 def _newest(folder: Path, method: str) -> Path | None:

@@ -1,13 +1,13 @@
 """A guard against a misleading past, the same for all methods that learn from one.
 
 It watches how well the past alone, without any evaluation of the study, puts these evaluations in
-order. As far as it does, the method that learns proposes, and a model of the study that leans on
-the same order, or on the opposite one if the evaluations turn it around. The other trials are
-those of a method without the past, which goes its own way as if it were alone (`own_way.py`): a
-study of k trials, w of which were not its own, is at least as far as that method after k - w, if
-trials are asked for one at a time and the method draws nothing. A probe, drawn at random, is among
-the first trials: of configurations that the past recommends alone nothing can be learnt about the
-others.
+order, and expects that to be as well as past tasks put each other in order (`trust.py`). As far as
+it does, the method that learns proposes, and a model of the study that leans on the same order, or
+on the opposite one if the evaluations turn it around. The other trials are those of a method
+without the past, which goes its own way as if it were alone (`own_way.py`): a study of k trials, w
+of which were not its own, is at least as far as that method after k - w, if trials are asked for
+one at a time and the method draws nothing. A probe, drawn at random, is among the first trials: of
+configurations that the past recommends alone nothing can be learnt about the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from enum import Enum
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr
 
 from rankwise.own_way import Memory, OwnWay
 from rankwise.strategy import (
@@ -34,14 +33,13 @@ from rankwise.surrogates.exact import spread_over
 from rankwise.surrogates.leaning import LeaningSurrogate
 from rankwise.surrogates.sources import Past
 from rankwise.surrogates.threads import one_thread
-from rankwise.surrogates.votes import pair_agreement
 from rankwise.task import Task, impute
 from rankwise.transforms import Standardize
+from rankwise.trust import NOTHING_EXPECTED, Agreement, Expectation, agreement
 from rankwise.types import Array, Foresight
 
 _FIRST = 5  # trials that the past begins with, unless evaluations are there already
 _PROBE = 3  # one in so many of them is drawn at random
-_USEFUL = 1.0 / 3.0  # Kendall's agreement that is trusted by half: two thirds of the pairs
 _FOLLOWED = 2.0  # standard deviations from chance at which a model of the study leans
 _FULL, _LEAST = 10, 0.5  # trials in which the past may propose all, and its share of many at most
 _ENOUGH = 100  # evaluations that are compared
@@ -59,35 +57,6 @@ class Turn(Enum):
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How far a foreseen order agrees with losses, beside chance.
-
-    Attributes:
-        surplus: pairs in the same order less those in the opposite one, Kendall's S.
-        pairs: those that have different losses.
-        deviation: standard deviation of S if all orders are as probable.
-    """
-
-    surplus: float
-    pairs: float
-    deviation: float
-
-    def score(self, least: float = 0.0, *, opposite: bool = False) -> float:
-        """By how many standard deviations the order is better than one of that agreement.
-
-        Args:
-            least: Kendall's agreement, from -1 to 1; 0 is chance.
-            opposite: judge the opposite order.
-        """
-        surplus = -self.surplus if opposite else self.surplus
-        return (surplus - least * self.pairs) / self.deviation
-
-    def trust(self, *, opposite: bool = False) -> float:
-        """How sure it is that the order, or the opposite one, puts two pairs of three right."""
-        return float(ndtr(self.score(_USEFUL, opposite=opposite)))
-
-
-@dataclass(frozen=True)
 class Judgement:
     """What the past alone foresees, and what came of it.
 
@@ -96,17 +65,19 @@ class Judgement:
         foreseen: its numbers (n,) for the evaluations.
         losses: of the evaluations (n,), in the order in which they were made; NaN where there is
             none, but only before `after`.
+        expectation: of the agreement between them, by how past tasks agree.
     """
 
     foresight: Foresight
     foreseen: Array
     losses: Array
+    expectation: Expectation = NOTHING_EXPECTED
 
     def after(self, k: int) -> Judgement:
         """The judgement when the first k evaluations were there, of some of them if k is large."""
         losses = impute(self.losses[:k])
         rows = spread_over(losses, _ENOUGH)
-        return Judgement(self.foresight, self.foreseen[rows], losses[rows])
+        return replace(self, foreseen=self.foreseen[rows], losses=losses[rows])
 
     @cached_property
     def agreement(self) -> Agreement:
@@ -115,15 +86,14 @@ class Judgement:
     @property
     def trust(self) -> float:
         """How sure it is that the past orders the evaluations usefully, from 0 to 1."""
-        return self.agreement.trust()
+        return self.expectation.trust(self.agreement)
 
     @cached_property
     def lean(self) -> float:
         """How far a model of the study should follow the past; below zero: backwards.
 
         The slope of a straight line through the losses, those far above the bulk pulled in; zero
-        unless an order of its sign puts at least two pairs of three right and is two standard
-        deviations above chance.
+        unless an order of its sign is two standard deviations better than chance.
         """
         transform = Standardize.fit(self.losses)
         losses = transform(self.losses)
@@ -131,9 +101,7 @@ class Judgement:
         if spread <= _TINY * abs(center):
             return 0.0
         slope = float(np.mean((self.foreseen - center) / spread * losses))
-        found, opposite = self.agreement, slope < 0
-        useful = found.score(_USEFUL, opposite=opposite) >= 0.0
-        if not useful or found.score(opposite=opposite) < _FOLLOWED:
+        if (self.agreement.score if slope > 0 else -self.agreement.score) < _FOLLOWED:
             return 0.0
         return slope * transform.scale / spread
 
@@ -150,7 +118,9 @@ class Judgement:
         """
         if k * _GOLDEN % 1.0 < self.trust * max(_LEAST, min(1.0, _FULL / k)):
             return Turn.PAST
-        sure = self.agreement.trust(opposite=self.lean < 0) if leans and self.lean else 0.0
+        if not leans or not self.lean:
+            return Turn.OWN
+        sure = self.expectation.trust(self.agreement, opposite=self.lean < 0)
         return Turn.LEANING if k * _ROOT % 1.0 < sure else Turn.OWN
 
 
@@ -166,12 +136,14 @@ class GuardedStrategy(Strategy):
             right.
         past: functions of past tasks, for a strategy that knows good configurations and not how
             others compare with them: their mean says it.
+        expectation: how far the past is expected to put a study's evaluations in order.
         memory: of the way of the plain one; it changes how long a proposal takes, not which it is.
     """
 
     transfer: Strategy
     plain: Strategy
     past: Past | None = None
+    expectation: Expectation = NOTHING_EXPECTED
     memory: Memory = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -190,9 +162,9 @@ class GuardedStrategy(Strategy):
     def trust(self, history: Task) -> float | None:
         """How sure it is that the past orders the evaluations usefully, from 0 to 1.
 
-        Kendall's agreement is compared with 1/3, two thirds of the pairs in the right order, which
-        is trusted by half; pairs of equal losses are none. None if the strategy cannot say how
-        the past alone orders configurations.
+        How sure it is that Kendall's agreement is 1/2 at least, three pairs of four in the right
+        order, by the evaluations and by how past tasks agree; pairs of equal losses are none. None
+        if the strategy cannot say how the past alone orders configurations.
         """
         judgement = self.judge(history)
         return None if judgement is None else judgement.after(len(history)).trust
@@ -218,7 +190,7 @@ class GuardedStrategy(Strategy):
             return None
         if not np.isfinite(foreseen).all():
             return None
-        return Judgement(foresight, foreseen, history.y)
+        return Judgement(foresight, foreseen, history.y, self.expectation)
 
     def similar_tasks(self, history: Task) -> dict[str, float] | None:
         return self.transfer.similar_tasks(history)
@@ -297,38 +269,3 @@ def leaning(strategy: Strategy, foresight: Foresight, lean: float) -> Strategy:
         make_pool_surrogate=None,
         make_cost_surrogate=strategy.make_cost_surrogate or make,
     )
-
-
-def agreement(foresight: Array, losses: Array) -> Agreement:
-    """How far a foreseen order agrees with losses, beside chance.
-
-    S, the number of pairs in the same order less that of pairs in the opposite one, has mean 0 and
-    variance (1) if all orders are as probable, with groups of t equal losses and of u equal
-    numbers foreseen (Kendall, Rank Correlation Methods, chapter 4):
-
-        (n(n-1)(2n+5) - sum t(t-1)(2t+5) - sum u(u-1)(2u+5)) / 18
-        + sum t(t-1) sum u(u-1) / (2n(n-1))
-        + sum t(t-1)(t-2) sum u(u-1)(u-2) / (9n(n-1)(n-2))                                      (1)
-
-    Where all are equal nothing speaks for the past: that counts as S = 0 among different losses.
-
-    Args:
-        foresight: numbers (n,), the smallest is expected to be the best.
-        losses: what came out (n,).
-    """
-    both = np.stack([foresight, -foresight], axis=1)
-    (same, opposite), pairs = pair_agreement(both, losses)
-    n = len(losses)
-    t, u = (
-        np.unique(values, return_counts=True)[1].astype(float) for values in (losses, foresight)
-    )
-    twos = [float((g * (g - 1)).sum()) for g in (t, u)]
-    threes = [float((g * (g - 1) * (g - 2)).sum()) for g in (t, u)]
-    ties = sum(float((g * (g - 1) * (2 * g + 5)).sum()) for g in (t, u))
-    untied = n * (n - 1) * (2 * n + 5) / 18.0
-    variance = untied - ties / 18.0
-    variance += twos[0] * twos[1] / (2.0 * n * (n - 1)) if n > 1 else 0.0
-    variance += threes[0] * threes[1] / (9.0 * n * (n - 1) * (n - 2)) if n > 2 else 0.0
-    if variance <= _TINY:
-        return Agreement(0.0, n * (n - 1) / 2.0, math.sqrt(untied) or 1.0)
-    return Agreement(float(same - opposite), float(pairs), math.sqrt(variance))

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rankwise import builders, builders_alone
 from rankwise.errors import OptionError, UnknownNameError, check_name
@@ -20,6 +20,7 @@ from rankwise.task import Task, TaskSet, as_task_set
 if TYPE_CHECKING:
     from rankwise.space import Encoder
     from rankwise.strategy import Strategy
+    from rankwise.trust import Expectation
 
 
 @dataclass(frozen=True)
@@ -115,21 +116,31 @@ def make(
         return method.build(encoder, **options)
     guard = options.pop("guard", False)
     if not isinstance(guard, bool):
-        raise OptionError(f"guard is True or False, not {guard!r}")
+        from rankwise.trust import Expectation
+
+        if not isinstance(guard, Expectation):
+            raise OptionError(f"guard is True or False, not {guard!r}")
     past = _checked_tasks(encoder, tasks)
     strategy = method.build(encoder, past, **options)
     if guard and (len(tasks) or options.get("model") is not None):
-        return _guarded(name, strategy, past, options)
+        return _guarded(name, strategy, past, guard, options)
     return strategy
 
 
-def _guarded(name: str, strategy: Strategy, past: TaskSet, options: dict[str, Any]) -> Strategy:
+def _guarded(
+    name: str,
+    strategy: Strategy,
+    past: TaskSet,
+    guard: Literal[True] | Expectation,
+    options: dict[str, Any],
+) -> Strategy:
     """A strategy that uses the past only as far as the past foretells the study's evaluations.
 
     Args:
         name: of its method.
         strategy: with the past.
-        past: tasks that it learnt from.
+        past: tasks that it learnt from; none if it is a model that has learnt.
+        guard: True, or how far the past is expected to put a study's evaluations in order.
         options: of the method; what the method without the past has too, it takes over.
     """
     from rankwise.guard import GuardedStrategy
@@ -148,6 +159,7 @@ def _guarded(name: str, strategy: Strategy, past: TaskSet, options: dict[str, An
         strategy,
         make(plain, strategy.encoder, **shared),
         builders.functions_of(past) if not strategy.foresees else None,
+        builders.expectation_of(past) if guard is True else guard,
     )
 
 
