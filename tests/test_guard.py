@@ -163,6 +163,23 @@ def test_a_kept_model_comes_with_what_to_expect(tmp_path):
     assert alone.strategy.expectation == NOTHING_EXPECTED
 
 
+def test_a_folder_that_cannot_be_written_is_no_reason_to_give_up(tmp_path, monkeypatch):
+    benchmark = family("sinusoids")
+    encoder, past = benchmark.encoder, benchmark.past(benchmark.test[0])
+    learnt_optimizer("rgpe", encoder, past, tmp_path, progress=False)
+
+    def refuse(*args, **kwargs):
+        raise PermissionError
+
+    monkeypatch.setattr("pathlib.Path.write_text", refuse)
+    optimizer = learnt_optimizer("rgpe", encoder, past, tmp_path, guard=True, progress=False)
+    assert optimizer.strategy.expectation.mean > 0.5
+    (tmp_path / "file").touch()  # what needs no folder is not stopped by one that cannot be
+    nowhere = tmp_path / "file" / "folder"
+    optimizer = learnt_optimizer("portfolio", encoder, past, nowhere, guard=True)
+    assert optimizer.strategy.expectation.mean > 0.5
+
+
 def test_a_guard_is_there_or_not():
     with pytest.raises(OptionError, match="guard is True or False, not 'yes'"):
         methods.make("rgpe", ENCODER, [history(9)] * 3, guard="yes")

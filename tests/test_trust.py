@@ -80,9 +80,14 @@ def test_what_is_expected_decides_where_the_evaluations_do_not():
     assert unlike.trust(after(0.9, 60)) > 0.9
 
 
+def expectation_of(tasks):
+    return builders.expectation_of(builders.witnesses(TaskSet(tuple(tasks))))
+
+
 def expected(knob, name="hartmann"):
     benchmark = family(name, relatedness=knob)
-    return builders.expectation_of(benchmark.past(benchmark.test[0]))
+    past = benchmark.past(benchmark.test[0])
+    return expectation_of((*past.tasks, *past.validation))
 
 
 def test_past_tasks_tell_what_to_expect():
@@ -93,25 +98,45 @@ def test_past_tasks_tell_what_to_expect():
     assert upside_down.mean == pytest.approx(related.mean, abs=0.05)
 
 
+def slopes(rng, signs, n=9):
+    """Tasks in which the first column is good if small, or if large."""
+    return [
+        Task.of(X := rng.random((n, 2)), sign * X[:, 0], name=str(k))
+        for k, sign in enumerate(signs)
+    ]
+
+
 def test_of_a_past_of_two_tasks_nothing_is_expected():
     rng = np.random.default_rng(0)
-    tasks = [Task.of(X := rng.random((9, 2)), X[:, 0], name=str(k)) for k in range(3)]
-    assert builders.expectation_of(TaskSet(tuple(tasks[:2]))) == NOTHING_EXPECTED
-    assert builders.expectation_of(TaskSet(())) == NOTHING_EXPECTED
-    few = builders.expectation_of(TaskSet(tuple(tasks)))
-    many = [Task.of(X := rng.random((9, 2)), X[:, 0], name=str(k)) for k in range(12)]
-    assert few.spread > builders.expectation_of(TaskSet(tuple(many))).spread  # they say less
+    tasks = slopes(rng, [1.0] * 3)
+    assert expectation_of(tasks[:2]) == expectation_of([]) == NOTHING_EXPECTED
+    assert expectation_of(tasks[:1] * 5) == NOTHING_EXPECTED  # it is the same five times
+    few, many = expectation_of(tasks), expectation_of(slopes(rng, [1.0] * 12))
+    assert few.mean > 0.5 and few.spread > many.spread  # they say less
+
+
+def test_a_task_that_was_given_often_counts_once():
+    rng = np.random.default_rng(0)
+    tasks = slopes(rng, [1.0] * 4)
+    assert expectation_of(tasks * 3) == expectation_of(tasks)
 
 
 def test_tasks_of_few_evaluations_are_not_called_different_for_that():
     rng = np.random.default_rng(1)
-
-    def of_size(n):
-        tasks = [Task.of(X := rng.random((n, 1)), X[:, 0], name=str(k)) for k in range(30)]
-        return builders.expectation_of(TaskSet(tuple(tasks)))
-
-    noisy = Task.of(rng.random((5, 2)), rng.random(5))
-    assert of_size(40).mean > 0.9 and of_size(40).spread < 0.12
-    pure_chance = [Task.of(rng.random((6, 2)), rng.random(6), name=str(k)) for k in range(40)]
-    chance = builders.expectation_of(TaskSet((*pure_chance, noisy)))
+    large = expectation_of(slopes(rng, [1.0] * 20, n=40))
+    assert large.mean > 0.9 and large.spread < 0.12
+    chance = expectation_of(Task.of(rng.random((6, 2)), rng.random(6)) for _ in range(40))
     assert abs(chance.mean) < 0.2 and chance.spread < 0.2  # taus alone have a spread of .36
+
+
+def test_tasks_of_opposite_kinds_are_not_expected_to_be_upside_down():
+    rng = np.random.default_rng(2)
+    found = expectation_of(slopes(rng, [1.0, -1.0] * 6, n=20))
+    assert found.mean == 0.0 and found.spread > 0.5  # anything is possible: evaluations decide
+    assert found.trust(after(0.6, 8), opposite=True) < 0.05
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(0.5, 0.0), (math.nan, 0.1), (0.5, math.nan)])
+def test_an_expectation_has_a_mean_and_a_spread(mean, spread):
+    with pytest.raises(ValueError, match="positive spread"):
+        Expectation(mean, spread)

@@ -22,14 +22,16 @@ from rankwise.errors import OptionError, check_count, check_name, is_number
 from rankwise.task import Task, TaskSet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rankwise.acquisition import Acquisition
     from rankwise.space import Encoder
     from rankwise.strategy import Strategy
-    from rankwise.surrogates.sources import Past, SourcePast
+    from rankwise.surrogates.sources import Past, Source
     from rankwise.trust import Expectation
 
 _WITNESSES = 100  # past tasks that are asked at most how configurations compare
-_LESSONS = 50  # of which so many are put in order by the others, to know what to expect
+_LESSONS, _ROWS = 50, 200  # of which so many are put in order by the others, and rows of each
 _MANY = 3000  # past studies, above which one network for all is learnt faster: docs/benchmarks.md
 
 
@@ -323,26 +325,32 @@ def _teaching(past: TaskSet) -> list[Task]:
     return [t for t in (*past.tasks, *past.validation) if teaches(t) and t.X.shape[1]]
 
 
-def functions_of(past: TaskSet) -> Past | None:
-    """A few functions for all past tasks, or for some of very many; None if none has an order."""
-    functions = _witnesses(past)
-    return None if functions is None else functions.compact()
-
-
-def expectation_of(past: TaskSet) -> Expectation:
-    """How far past tasks, or some of very many, put each other in order."""
-    from rankwise.trust import Expectation
-
-    functions = _witnesses(past)
-    return Expectation.of(functions.lessons(_LESSONS) if functions else ())
-
-
-def _witnesses(past: TaskSet) -> SourcePast | None:
-    """The functions of past tasks, of some if there are very many; None if none has an order."""
-    from rankwise.surrogates.sources import SourcePast, sources_of, task_digest
+def witnesses(past: TaskSet) -> list[Source]:
+    """The functions of past tasks that have an order, or of some if there are very many."""
+    from rankwise.surrogates.sources import sources_of, task_digest
     from rankwise.surrogates.threads import one_thread
 
     tasks = sorted(_teaching(past), key=task_digest)  # in whatever order they are given
-    some = tasks[:: -(-len(tasks) // _WITNESSES)] if tasks else []
     with one_thread():
-        return SourcePast(sources_of(some)) if some else None
+        return sources_of(tasks[:: -(-len(tasks) // _WITNESSES)] if tasks else [])
+
+
+def functions_of(sources: Sequence[Source]) -> Past | None:
+    """A few functions that stand for all of them; None if there is none."""
+    from rankwise.surrogates.sources import SourcePast
+    from rankwise.surrogates.threads import one_thread
+
+    with one_thread():
+        return SourcePast(sources).compact() if sources else None
+
+
+def expectation_of(sources: Sequence[Source]) -> Expectation:
+    """How far past tasks put each other in order."""
+    from rankwise.surrogates.sources import SourcePast
+    from rankwise.surrogates.threads import one_thread
+    from rankwise.trust import Expectation
+
+    different = {source.digest: source.thinned(_ROWS) for source in sources}
+    with one_thread():
+        lessons = SourcePast(list(different.values())).lessons(_LESSONS) if different else ()
+        return Expectation.of(lessons)

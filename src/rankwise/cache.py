@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from rankwise.trust import Expectation
 _HOW = ("model", "previous", "checkpoint", "progress", "guard")
 """Options that do not change what is learnt."""
 
+_ALONE = {"guard": False}  # what is learnt is the same, guarded or not
 _KEY_LENGTH = 32
 _REVISION = 4  # raised when the same past is learnt in another way, within a version
 
@@ -45,8 +45,6 @@ def learnt_optimizer(
     row = methods.get(method)
     if not row.transfer:
         return Optimizer(encoder, method=method, seed=0, **options)
-    if options.get("guard") is True and len(past):  # a model does not know how past tasks agree
-        options["guard"] = _expectation(past, folder)
     if "model" not in row.options or "model" in options or not len(past):
         return Optimizer(encoder, method=method, tasks=past, seed=0, **options)
     path = folder / f"{method}-{_key(row, past, options)}.safetensors"
@@ -60,27 +58,41 @@ def learnt_optimizer(
                 }
                 helps = {name: value for name, value in helps.items() if name in row.options}
                 optimizer = Optimizer(
-                    encoder, method=method, tasks=past, seed=0, **{**helps, **options}
+                    encoder, method=method, tasks=past, seed=0, **{**helps, **options, **_ALONE}
                 )
                 learner = getattr(optimizer.strategy, "learner", None)
                 if learner is None:  # the past had nothing to teach
                     return optimizer
                 learner.save(path, fingerprint=encoder.fingerprint)
+    if options.get("guard") is True:  # a model does not know how past tasks agree
+        options["guard"] = _expectation(past, folder)
     return Optimizer(encoder, method=method, model=path, seed=0, **options)
 
 
 def _expectation(past: TaskSet, folder: Path) -> Expectation:
     """How far past tasks put each other in order, found out now or at some earlier time."""
-    path = folder / f"agreement-{past.digest[:_KEY_LENGTH]}-{_REVISION}.json"
+    path = folder / f"agreement-{_digest(past.digest)}.json"
+    if (known := _read_expectation(path)) is not None:
+        return known
+    try:
+        with FileLock(path.with_suffix(".lock")):
+            if (known := _read_expectation(path)) is not None:
+                return known
+            found = builders.expectation_of(builders.witnesses(past))
+            unfinished = path.with_suffix(".unfinished")
+            unfinished.write_text(json.dumps(asdict(found)), encoding="utf-8")
+            unfinished.replace(path)
+            return found
+    except OSError:  # it cannot be kept
+        return builders.expectation_of(builders.witnesses(past))
+
+
+def _read_expectation(path: Path) -> Expectation | None:
+    """What was kept; None if it is not there, or damaged."""
     try:
         return Expectation(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # not there yet, or damaged
-        found = builders.expectation_of(past)
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    unfinished.write_text(json.dumps(asdict(found)), encoding="utf-8")
-    unfinished.replace(path)
-    return found
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _newest(folder: Path, method: str) -> Path | None:
@@ -91,5 +103,10 @@ def _newest(folder: Path, method: str) -> Path | None:
 
 def _key(row: methods.Method, past: TaskSet, options: dict[str, Any]) -> str:
     settings = {k: v for k, v in {**row.options, **options}.items() if k not in _HOW}
-    facts = (rankwise.__version__, _REVISION, row.name, past.digest, sorted(settings.items()))
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:_KEY_LENGTH]
+    return _digest(row.name, past.digest, sorted(settings.items()))
+
+
+def _digest(*facts: Any) -> str:
+    """Of facts, and of the way in which they are learnt from."""
+    everything = (rankwise.__version__, _REVISION, *facts)
+    return hashlib.sha256(repr(everything).encode()).hexdigest()[:_KEY_LENGTH]

@@ -41,7 +41,7 @@ from rankwise.types import Array, Foresight
 _FIRST = 5  # trials that the past begins with, unless evaluations are there already
 _PROBE = 3  # one in so many of them is drawn at random
 _FOLLOWED = 2.0  # standard deviations from chance at which a model of the study leans
-_FULL, _LEAST = 10, 0.5  # trials in which the past may propose all, and its share of many at most
+_EARLY, _DOUBT = 10, 2.0  # trials in which a doubt counts once, and how often it counts at most
 _ENOUGH = 100  # evaluations that are compared
 _TINY = 1e-9
 _GOLDEN, _ROOT = (math.sqrt(5.0) - 1.0) / 2.0, math.sqrt(2.0)  # multiples fill an interval evenly
@@ -108,27 +108,30 @@ class Judgement:
     def turn(self, k: int, *, leans: bool = True) -> Turn:
         """Who proposes trial number k, the first of all being 0; k is above that.
 
-        The past if the fractional part of k times the golden section is below `trust` times
-        max(1/2, min(1, 10 / k)); of the others a share as large as the trust in the sign of
-        `lean` is that of a model that leans.
+        The later, the surer it has to be: with c = k / 10, but 1 at least and 2 at most, an order
+        is followed in a share of 1 - c (1 - trust) of the trials, so that from the twentieth on
+        what is trusted by half has none. The past proposes if the fractional part of k times the
+        golden section is below its share over c; of the other trials those of the share by the
+        trust in the sign of `lean` are those of a model that leans.
 
         Args:
             k: the number of the trial.
             leans: there is a model that can lean.
         """
-        if k * _GOLDEN % 1.0 < self.trust * max(_LEAST, min(1.0, _FULL / k)):
+        c = min(max(1.0, k / _EARLY), _DOUBT)
+        if k * _GOLDEN % 1.0 < (1.0 - c * (1.0 - self.trust)) / c:
             return Turn.PAST
         if not leans or not self.lean:
             return Turn.OWN
         sure = self.expectation.trust(self.agreement, opposite=self.lean < 0)
-        return Turn.LEANING if k * _ROOT % 1.0 < sure else Turn.OWN
+        return Turn.LEANING if k * _ROOT % 1.0 < 1.0 - c * (1.0 - sure) else Turn.OWN
 
 
 @dataclass(frozen=True)
 class GuardedStrategy(Strategy):
     """A strategy that learns from the past as far as the past can be trusted, else another one.
 
-    Which of them proposes depends on the number of trials and on the evaluations alone.
+    Which of them proposes depends on the past, the number of trials and the evaluations alone.
 
     Attributes:
         transfer: learns from the past.

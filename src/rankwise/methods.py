@@ -101,7 +101,8 @@ def make(
         encoder: of the space.
         tasks: past tasks of the space to learn from, encoded; a plain sequence is split into
             those to learn from and those for validation.
-        **options: of the method.
+        **options: of the method. `guard` is True, False or, for a model that does not know how
+            past tasks agree, a `rankwise.trust.Expectation`.
 
     Raises:
         UnknownNameError: the method or an option does not exist.
@@ -153,13 +154,14 @@ def _guarded(
         shared.pop("liar", None)
     if "acquisition" not in get(plain).options:
         shared.clear()
+    sources = builders.witnesses(past) if guard is True or not strategy.foresees else []
     return GuardedStrategy(
         strategy.encoder,
         None,
         strategy,
         make(plain, strategy.encoder, **shared),
-        builders.functions_of(past) if not strategy.foresees else None,
-        builders.expectation_of(past) if guard is True else guard,
+        builders.functions_of(sources) if not strategy.foresees else None,
+        builders.expectation_of(sources) if guard is True else guard,
     )
 
 

@@ -136,8 +136,8 @@ class Optimizer:
         """How probable it is that the past applies to this study; None if there is no telling.
 
         `eb-gp` and `eb-net` weigh, by the evaluations so far, models that use past tasks against
-        models that do not. With `guard=True` it is how sure the guard is that the past puts two
-        thirds of the pairs of evaluations in the right order.
+        models that do not. With `guard=True` it is how sure the guard is that the past puts three
+        pairs of four of the evaluations in the right order.
         """
         return self._strategy.trust(self.history)
 

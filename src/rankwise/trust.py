@@ -74,12 +74,18 @@ class Expectation:
     mean: float = 0.0
     spread: float = math.inf
 
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and self.spread > 0):
+            raise ValueError(f"an expectation has a mean and a positive spread, not {self}")
+
     @classmethod
     def of(cls, lessons: Iterable[Lesson]) -> Self:
         """By how past tasks are put in order by the others.
 
         With variance v of their T agreements, of which the finite number of their evaluations
-        explains e, the spread is that of the next one: max(v - e, 0) + max(v, e) / T.
+        explains e, that of the next one is max(v - e, 0) + max(v, e) / T, and a little more. Tasks
+        of two opposite kinds are put in the wrong order, each kind being in the minority without
+        the task: a mean below zero says that they differ, and adds to the spread.
         """
         found = [agreement(lesson.view.mean, lesson.scores) for lesson in lessons]
         if not found:
@@ -87,8 +93,10 @@ class Expectation:
         taus = np.array([one.tau for one in found])
         error = float(np.mean([one.error**2 for one in found]))
         variance = float(taus.var(ddof=1)) if len(taus) > 1 else error
-        spread = max(variance - error, 0.0) + max(variance, error) / len(taus)
-        return cls(float(taus.mean()), math.sqrt(spread + _LEAST_SPREAD**2))
+        next_one = max(variance - error, 0.0) + max(variance, error) / len(taus)
+        mean = float(taus.mean())
+        spread = math.sqrt(next_one + _LEAST_SPREAD**2)
+        return cls(max(mean, 0.0), math.hypot(spread, min(mean, 0.0)))
 
     def trust(self, found: Agreement, *, opposite: bool = False) -> float:
         """How sure it is, after the evaluations, that the order puts three pairs of four right.
