@@ -27,6 +27,7 @@ import os
 import platform
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from itertools import product
 from pathlib import Path
@@ -39,27 +40,40 @@ import numpy as np
 from transfer import begin, markdown
 
 from rankwise.bench import protocol
-from rankwise.bench.base import TableProblem
+from rankwise.bench.base import Benchmark, TableProblem
 from rankwise.bench.runner import split_method
 from rankwise.bench.synthetic import FUNCTIONS, family, make_loss
 from rankwise.cache import learnt_optimizer
 from rankwise.space import Encoder
+from rankwise.task import TaskSet
 
 PLAIN = "gp"
 OWN = {"portfolio": "random", "ws-cma-es": "cma-es"}
 METHODS = ("eb-gp", "eb-net", "rgpe", "tst", "taf", "ablr", "gcp", "fsbo", "dklm", "scot", "icm")
 METHODS += ("init", "portfolio", "ws-cma-es", "dre:training.steps=500")
 KNOBS = (1.0, 0.5, 0.0, -0.5, -1.0)
-KINDS = {"new": 8, "aside": 99}  # tasks to report, and others to choose by; seeds of their rows
+# Tasks to report, others to choose by, and those that earlier rules were reported on. The seed of
+# their rows, and how the names of the past tasks begin: to report, the past is another one as well
+KINDS = {"fresh": (2026, "fresh-"), "aside": (99, ""), "new": (8, "")}
 TASKS, ROWS, TRIALS, EARLY = 20, 1000, 50, 10
 NEVER, NEGLIGIBLE = 1.05, 1e-3  # what is asked of the guard; regrets below that are none
 
 Found = Mapping[tuple[str, float, str], np.ndarray]
 
 
+def past(benchmark: Benchmark, kind: str) -> TaskSet:
+    """What may be learnt from before the tasks of a kind are optimised."""
+    _, prefix = KINDS[kind]
+    train, validation = (
+        tuple(prefix + task for task in part) for part in (benchmark.train, benchmark.validation)
+    )
+    return replace(benchmark, train=train, validation=validation).past(f"{kind}-0")
+
+
 def pool(name: str, knob: float, encoder: Encoder, kind: str, k: int, rows: int) -> TableProblem:
     """Configurations of the k-th task of a family and kind, all evaluated."""
-    codes = encoder.sample_codes(rows, np.random.default_rng([KINDS[kind], k]))
+    seed, _ = KINDS[kind]
+    codes = encoder.sample_codes(rows, np.random.default_rng([seed, k]))
     losses = make_loss(name, f"{kind}-{k}", knob).at(codes)
     return TableProblem.of(f"{kind}-{k}", encoder.encode_codes(codes), losses)
 
@@ -85,7 +99,7 @@ def cell(
         optimizer = learnt_optimizer(
             plain_name,
             benchmark.encoder,
-            benchmark.past(benchmark.test[0]),
+            past(benchmark, kind),
             out / "models" / f"{name}-{knob:g}",
             **options,
         )
@@ -242,7 +256,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--initial", type=int, default=5, help="evaluations given at the start")
     parser.add_argument("--tasks", type=int, default=TASKS, help="new tasks of each family")
-    parser.add_argument("--aside", action="store_true", help="other tasks, to choose by")
+    parser.add_argument("--kind", choices=KINDS, default="fresh", help="aside: to choose by")
     parser.add_argument("--families", default="", help="only these, separated by commas")
     parser.add_argument("--methods", default="", help="only these, separated by commas")
     parser.add_argument("--knobs", default="", help="only these, separated by commas")
@@ -253,7 +267,6 @@ def main() -> None:
     methods = chosen(options.methods, METHODS)
     knobs = chosen(options.knobs, KNOBS, float)
     size = (options.tasks, ROWS, TRIALS)
-    kind = "aside" if options.aside else "new"
     if options.quick:
         names, methods, knobs, size = names[:1], methods[:1], [1.0, -1.0], (2, 50, 12)
     (options.out / "models").mkdir(parents=True, exist_ok=True)
@@ -261,12 +274,13 @@ def main() -> None:
     every += [own(method) for method in methods if own(method) != PLAIN]
     keys = [(name, knob, method) for method, name, knob in product(every, names, knobs)]
     regrets = joblib.Parallel(n_jobs=options.jobs)(
-        joblib.delayed(cell)(*key, options.out, kind, options.initial, *size) for key in keys
+        joblib.delayed(cell)(*key, options.out, options.kind, options.initial, *size)
+        for key in keys
     )
     found = dict(zip(keys, regrets, strict=True))
     print(
         f"{date.today()}, {os.cpu_count()} cores, {options.jobs} at a time, Python "
-        f"{platform.python_version()}; {size[0]} {kind} tasks, {size[1]} configurations, "
+        f"{platform.python_version()}; {size[0]} {options.kind} tasks, {size[1]} configurations, "
         f"{options.initial} evaluated at the start, {size[2]} trials; regrets below {NEGLIGIBLE} "
         "count as that\n"
     )
