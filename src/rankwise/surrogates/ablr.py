@@ -18,8 +18,8 @@ from rankwise.surrogates.base import Posterior
 from rankwise.surrogates.blr import Belief, LinearPosterior, Spectrum, most_likely
 from rankwise.surrogates.exact import spread_over
 from rankwise.surrogates.meta import Record, Watch
-from rankwise.surrogates.mlp import Perceptron, count, initial, views
-from rankwise.surrogates.neural import NeuralSurrogate, check_learning, descend
+from rankwise.surrogates.mlp import Perceptron, initial, views
+from rankwise.surrogates.neural import NetworkSurrogate, descend
 from rankwise.surrogates.rows import Rows, Table
 from rankwise.task import Task
 from rankwise.transforms import Standardize
@@ -32,49 +32,20 @@ _NARROWEST = 1.0  # standard deviation of what is believed of them at least
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
-class AdaptiveBLR(NeuralSurrogate):
+class AdaptiveBLR(NetworkSurrogate):
     """Bayesian linear regression on features that past tasks teach.
 
     Each task has its own weights w ~ N(0, I / alpha) and noise 1 / beta. Features, alpha and beta
     maximise the sum of the tasks' log evidence; a study costs a regression: linear in its
-    evaluations, nothing is trained.
-
-    Args:
-        layers: of the network.
-        width: of each layer, the last of which are the features.
-        steps: of learning past tasks, at most.
-        batch: tasks per step.
-        rows: evaluations of each of them.
-        meta_rate: the first learning rate then.
-        seed: of what is drawn while learning.
+    evaluations, nothing is trained. The last layer of the network are the features; arguments are
+    those of `NetworkSurrogate`.
     """
 
     file_kind = "adaptive bayesian linear regression"
 
-    def __init__(
-        self,
-        *,
-        layers: int = 3,
-        width: int = 50,
-        steps: int = 2000,
-        batch: int = 8,
-        rows: int = 50,
-        meta_rate: float = 2e-3,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        counts = {"layers": layers, "width": width, "steps": steps, "batch": batch, "rows": rows}
-        check_learning(counts, {"meta_rate": meta_rate})
-        self.layers, self.width = layers, width
-        self.steps, self.batch, self.rows, self.meta_rate = steps, batch, rows, meta_rate
-        self.seed = seed
-
     @property
     def _network(self) -> Perceptron:
         return Perceptron((self.columns, *[self.width] * self.layers), tanh=True, bent=True)
-
-    def _size(self) -> int:
-        return count(self._network.shapes)
 
     # ------------------------------------------------------------------ learning
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.surrogates.base import Moments, Posterior, Surrogate
 from rankwise.surrogates.meta import Record
 from rankwise.surrogates.nets import Architecture, Buffers, Scorers, forwards, outputs_of
 from rankwise.surrogates.neural import descend
@@ -18,9 +18,6 @@ from rankwise.surrogates.threads import one_thread
 from rankwise.task import Task
 from rankwise.transforms import Standardize
 from rankwise.types import Array
-
-Moments = tuple[Array, Array, Array | None]
-"""Mean and variance (n,), and the covariance (n, n) if it was asked for."""
 
 
 class StudySurrogate(Surrogate):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from typing_extensions import Self
@@ -12,6 +13,9 @@ from typing_extensions import Self
 from rankwise.errors import OptionError
 from rankwise.task import Task
 from rankwise.types import Array
+
+Moments: TypeAlias = tuple[Array, Array, Array | None]
+"""Mean and variance (n,), and the covariance (n, n) if it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,23 @@ class Posterior:
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         sample: Array = self.mean + root @ rng.normal(size=len(values))
         return sample
+
+
+def moments_of_mixture(
+    parts: Sequence[tuple[Array, Array]], covariances: Sequence[Array] | None = None
+) -> Moments:
+    """Of the equal mixture of distributions.
+
+    Args:
+        parts: mean (n,) and variance (n,) of each.
+        covariances: (n, n) of each; without them the mixture has none.
+    """
+    means, variances = (np.stack(moments) for moments in zip(*parts, strict=True))
+    mean, covariance = means.mean(axis=0), None
+    if covariances is not None:
+        deviation = means - mean
+        covariance = np.mean(covariances, axis=0) + deviation.T @ deviation / len(means)
+    return mean, variances.mean(axis=0) + means.var(axis=0), covariance
 
 
 class Surrogate(ABC):

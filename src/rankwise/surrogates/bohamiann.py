@@ -14,12 +14,12 @@ from torch import Tensor
 
 from rankwise.errors import OptionError, is_number
 from rankwise.surrogates.alone import (
-    Moments,
     Networks,
     StudySurrogate,
     moments_of_draws,
     seeded,
 )
+from rankwise.surrogates.base import Moments
 from rankwise.surrogates.nets import Architecture
 from rankwise.surrogates.neural import check_learning
 from rankwise.surrogates.sghmc import AdaptiveSGHMC

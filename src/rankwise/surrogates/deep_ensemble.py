@@ -14,13 +14,13 @@ from torch.nn.functional import softplus
 
 from rankwise.errors import OptionError, is_number
 from rankwise.surrogates.alone import (
-    Moments,
     Networks,
     StudySurrogate,
     moments_of_draws,
     seeded,
     train,
 )
+from rankwise.surrogates.base import Moments
 from rankwise.surrogates.nets import Architecture, Scorers
 from rankwise.surrogates.neural import check_learning
 from rankwise.types import Array

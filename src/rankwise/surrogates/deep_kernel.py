@@ -113,6 +113,7 @@ class Evidence:
     """
 
     def __init__(self, kernel: DeepKernel, weights: Tensor, gradient: Tensor) -> None:
+        self.weights, self.gradient = weights, gradient
         self._kernel, self._k0 = kernel, KERNELS[kernel.kernel]
         self._parts, self._slopes = (views(flat, kernel.shapes) for flat in (weights, gradient))
         self._set = DeepSet(self._parts, self._slopes) if kernel.context else None

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from rankwise.errors import OptionError, check_name, is_number
-from rankwise.surrogates.alone import Moments, StudySurrogate
+from rankwise.surrogates.alone import StudySurrogate
+from rankwise.surrogates.base import Moments
 from rankwise.surrogates.deep_kernel import KERNELS, DeepKernel, DeepProcess, fine_tune
 from rankwise.surrogates.exact import spread_over
 from rankwise.surrogates.neural import check_learning

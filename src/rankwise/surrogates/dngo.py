@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from rankwise.errors import OptionError, is_number
-from rankwise.surrogates.alone import Moments, Networks, StudySurrogate, seeded, train
+from rankwise.surrogates.alone import Networks, StudySurrogate, seeded, train
+from rankwise.surrogates.base import Moments, moments_of_mixture
 from rankwise.surrogates.blr import Belief, LinearPosterior, Spectrum, most_likely
 from rankwise.surrogates.nets import Architecture
 from rankwise.surrogates.neural import check_learning
@@ -95,15 +96,9 @@ class DeepGlobalOptimization(StudySurrogate):
     def _moments(self, X: Array, joint: bool) -> Moments:
         """Of the equal mixture over the precisions that were drawn."""
         phi = self.features(X)
-        moments = [posterior.moments(phi) for posterior in self._posteriors]
-        means, variances = (np.stack(parts) for parts in zip(*moments, strict=True))
-        mean = means.mean(axis=0)
-        covariance = None
-        if joint:
-            deviation = means - mean
-            covariance = np.mean([p.covariance(phi) for p in self._posteriors], axis=0)
-            covariance = covariance + deviation.T @ deviation / len(means)
-        return mean, variances.mean(axis=0) + means.var(axis=0), covariance
+        parts = [posterior.moments(phi) for posterior in self._posteriors]
+        covariances = [p.covariance(phi) for p in self._posteriors] if joint else None
+        return moments_of_mixture(parts, covariances)
 
 
 def sampled_precisions(

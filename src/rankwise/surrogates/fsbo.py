@@ -21,7 +21,7 @@ from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from rankwise.errors import OptionError, check_name, is_number
-from rankwise.surrogates.base import Posterior
+from rankwise.surrogates.base import Posterior, moments_of_mixture
 from rankwise.surrogates.deep_kernel import (
     KERNELS,
     DeepKernel,
@@ -32,14 +32,13 @@ from rankwise.surrogates.deep_kernel import (
 from rankwise.surrogates.evolution import evolved_set
 from rankwise.surrogates.exact import spread_over
 from rankwise.surrogates.meta import Record, Watch
-from rankwise.surrogates.neural import NeuralSurrogate, check_learning, descend
+from rankwise.surrogates.neural import NeuralSurrogate, check_learning, descend_on_rows
 from rankwise.surrogates.rows import Rows, Table
 from rankwise.task import Task
 from rankwise.transforms import Standardize
 from rankwise.types import Array
 
 _SUPPORT = 30  # evaluations that the Deep Set sees at most while it learns
-_CHECKS = 40  # draws of validation tasks
 _NARROWEST = 0.05  # part of the labels' range that is stretched to one
 _SOURCES, _ROWS = 20, 40  # past tasks, and rows of each, whose mean is the first proposal's
 
@@ -120,25 +119,13 @@ class DeepKernelGP(NeuralSurrogate):
         watch: Watch | None,
     ) -> tuple[Tensor, dict[str, Array]]:
         weights = self._kernel.initial(torch.Generator().manual_seed(self.seed))
-        gradient = torch.zeros_like(weights)
-        evidence = Evidence(self._kernel, weights, gradient)
-        table = self._table(tasks)
-
-        def learn(step: int) -> float:
-            rng = np.random.default_rng([self.seed, 0, step])
-            which = rng.integers(len(table), size=self.batch).tolist()
-            return evidence(self._scaled(table.draw(which, rng), rng))
-
-        measure = None
-        if validation:
-            rng = np.random.default_rng([self.seed, 1])
-            fixed = self._scaled(self._table(validation).draw_evenly(_CHECKS, rng), rng)
-            measure = lambda: evidence(fixed, backward=False)  # noqa: E731
-        best = descend(
-            weights,
-            gradient,
-            learn,
-            measure,
+        best = descend_on_rows(
+            Evidence(self._kernel, weights, torch.zeros_like(weights)),
+            self._table(tasks),
+            self._table(validation) if validation else None,
+            batch=self.batch,
+            seed=self.seed,
+            vary=self._scaled,
             steps=self.steps,
             rate=self.meta_rate,
             record=record,
@@ -210,15 +197,10 @@ class DeepKernelGP(NeuralSurrogate):
         return np.stack([process.mean_of(phi) for process in self._past])
 
     def _mixture(self, X: Array, joint: bool) -> Posterior:
-        moments = [process.posterior(X) for process in self._past]
-        means, variances = (np.stack(parts) for parts in zip(*moments, strict=True))
-        centre = means.mean(axis=0)
-        covariance = None
-        if joint:
-            deviation = means - centre
-            covariance = np.mean([process.covariance(X) for process in self._past], axis=0)
-            covariance = covariance + deviation.T @ deviation / len(means)
-        return Posterior(centre, np.sqrt(variances.mean(axis=0) + means.var(axis=0)), covariance)
+        parts = [process.posterior(X) for process in self._past]
+        covariances = [process.covariance(X) for process in self._past] if joint else None
+        mean, variance, covariance = moments_of_mixture(parts, covariances)
+        return Posterior(mean, np.sqrt(variance), covariance)
 
 
 # ---------------------------------------------------------------------- labels

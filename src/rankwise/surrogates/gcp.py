@@ -28,8 +28,8 @@ from rankwise.surrogates.exact import (
     squared_distances,
 )
 from rankwise.surrogates.meta import Record, Watch
-from rankwise.surrogates.mlp import Perceptron, count, initial, views
-from rankwise.surrogates.neural import NeuralSurrogate, check_learning, descend
+from rankwise.surrogates.mlp import Perceptron, initial, views
+from rankwise.surrogates.neural import NetworkSurrogate, descend_on_rows
 from rankwise.surrogates.rows import Rows, Table
 from rankwise.task import Task
 from rankwise.transforms import Copula
@@ -38,7 +38,6 @@ from rankwise.types import Array
 _ENOUGH = 150  # rows from which hyperparameters are fitted; more change little and cost n^3
 _VARIANCE_FLOOR = 0.05  # of a network that is sure: where few tasks agree by chance, it is not
 _BEFORE = 5.0  # residuals of the expected size that are taken for granted
-_CHECKS = 40  # draws of validation tasks
 
 
 @dataclass(frozen=True)
@@ -74,49 +73,20 @@ def amplitude(residual: Array) -> float:
     return math.sqrt((_BEFORE + float(residual @ residual)) / (_BEFORE + len(residual)))
 
 
-class CopulaProcess(NeuralSurrogate):
+class CopulaProcess(NetworkSurrogate):
     """Normal scores of the losses, predicted by past tasks and corrected by the study's own.
 
     Scores of different tasks have one scale, so one network learns them all: z ~ N(mu(x),
     sigma(x)^2). A Gaussian process is fitted to what it misses in a study, (z - mu(x)) / sigma(x).
-    The posterior is in units of scores; `quantile` gives losses.
-
-    Args:
-        layers: of the network.
-        width: of each layer.
-        steps: of learning past tasks, at most.
-        batch: tasks per step.
-        rows: evaluations of each of them.
-        meta_rate: the first learning rate then.
-        seed: of what is drawn while learning.
+    The posterior is in units of scores; `quantile` gives losses. Arguments are those of
+    `NetworkSurrogate`.
     """
 
     file_kind = "gaussian copula process"
 
-    def __init__(
-        self,
-        *,
-        layers: int = 3,
-        width: int = 50,
-        steps: int = 2000,
-        batch: int = 8,
-        rows: int = 50,
-        meta_rate: float = 2e-3,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        counts = {"layers": layers, "width": width, "steps": steps, "batch": batch, "rows": rows}
-        check_learning(counts, {"meta_rate": meta_rate})
-        self.layers, self.width = layers, width
-        self.steps, self.batch, self.rows, self.meta_rate = steps, batch, rows, meta_rate
-        self.seed = seed
-
     @property
     def _network(self) -> Perceptron:
         return Perceptron((self.columns, *[self.width] * self.layers, 2))
-
-    def _size(self) -> int:
-        return count(self._network.shapes)
 
     # ------------------------------------------------------------------ learning
 
@@ -129,23 +99,12 @@ class CopulaProcess(NeuralSurrogate):
     ) -> tuple[Tensor, dict[str, Array]]:
         generator = torch.Generator().manual_seed(self.seed)
         likelihood = ScoreLikelihood(self._network, initial(self._network.shapes, generator))
-        table = Table(tasks, Copula(), self.rows)
-
-        def learn(step: int) -> float:
-            rng = np.random.default_rng([self.seed, 0, step])
-            which = rng.integers(len(table), size=self.batch).tolist()
-            return likelihood(table.draw(which, rng))
-
-        measure = None
-        if validation:
-            checks = Table(validation, Copula(), self.rows)
-            fixed = checks.draw_evenly(_CHECKS, np.random.default_rng([self.seed, 1]))
-            measure = lambda: likelihood(fixed, backward=False)  # noqa: E731
-        best = descend(
-            likelihood.weights,
-            likelihood.gradient,
-            learn,
-            measure,
+        best = descend_on_rows(
+            likelihood,
+            Table(tasks, Copula(), self.rows),
+            Table(validation, Copula(), self.rows) if validation else None,
+            batch=self.batch,
+            seed=self.seed,
             steps=self.steps,
             rate=self.meta_rate,
             record=record,

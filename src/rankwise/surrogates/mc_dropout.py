@@ -13,13 +13,13 @@ from torch import Tensor
 
 from rankwise.errors import OptionError, check_count, is_number
 from rankwise.surrogates.alone import (
-    Moments,
     Networks,
     StudySurrogate,
     moments_of_draws,
     seeded,
     train,
 )
+from rankwise.surrogates.base import Moments
 from rankwise.surrogates.nets import Architecture
 from rankwise.surrogates.neural import check_learning
 from rankwise.types import Array

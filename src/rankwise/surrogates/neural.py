@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,7 +16,9 @@ from typing_extensions import Self
 from rankwise.errors import ModelFileError, OptionError, check_count, is_number
 from rankwise.progress import training_bar
 from rankwise.surrogates.meta import Record, Watch
+from rankwise.surrogates.mlp import Perceptron, count
 from rankwise.surrogates.nets import Adam, cosine
+from rankwise.surrogates.rows import Rows, Table
 from rankwise.surrogates.sources import task_digest, teaches
 from rankwise.surrogates.threads import one_thread
 from rankwise.surrogates.transfer import TransferSurrogate
@@ -24,6 +26,7 @@ from rankwise.task import Task, check_one_width
 from rankwise.types import Array
 
 _EVERY, _PATIENCE = 50, 10  # steps between validations, and validations without a better one
+_CHECKS = 40  # draws of validation tasks
 
 
 def descend(
@@ -50,20 +53,20 @@ def descend(
         watch: sees every validation.
     """
     adam, best, least = Adam(weights, gradient), weights, math.inf
-    total, count = 0.0, 0
+    total, finite = 0.0, 0
     with torch.inference_mode():
         while record.steps < steps and record.stopped != "patience":
             gradient.zero_()
             loss = learn(record.steps)
             if math.isfinite(loss):
                 adam.step(cosine(rate, record.steps, steps))
-                total, count = total + loss, count + 1
+                total, finite = total + loss, finite + 1
             record.steps += 1
             if record.steps % _EVERY and record.steps < steps:
                 continue
             found = math.nan if measure is None else measure()
-            record.losses.append((record.steps, total / max(count, 1), found))
-            total, count = 0.0, 0
+            record.losses.append((record.steps, total / max(finite, 1), found))
+            total, finite = 0.0, 0
             if measure is None or found < least:
                 best, least, record.best_step = weights.clone(), found, record.steps
             if watch is not None:
@@ -72,6 +75,56 @@ def descend(
                 record.stopped = "patience"
     record.stopped = record.stopped or "steps"
     return best.clone()
+
+
+class RowLoss(Protocol):
+    """The loss of rows of tasks as a function of weights.
+
+    Attributes:
+        weights: (size,).
+        gradient: (size,), added to by calls.
+    """
+
+    weights: Tensor
+    gradient: Tensor
+
+    def __call__(self, rows: Rows, *, backward: bool = True) -> float:
+        """Of rows of B tasks; adds the gradient unless `backward` is false."""
+
+
+def descend_on_rows(
+    loss: RowLoss,
+    table: Table,
+    checks: Table | None,
+    *,
+    batch: int,
+    seed: int,
+    vary: Callable[[Rows, np.random.Generator], Rows] = lambda rows, rng: rows,
+    **learning: Any,
+) -> Tensor:
+    """`descend` on rows of tasks that are drawn for each step; those of validation are drawn once.
+
+    Args:
+        loss: of rows.
+        table: of the tasks to learn from.
+        checks: of validation tasks, if there are any.
+        batch: tasks per step; the same may be among them twice.
+        seed: of what is drawn.
+        vary: changes rows that were drawn.
+        **learning: the other arguments of `descend`.
+    """
+
+    def learn(step: int) -> float:
+        rng = np.random.default_rng([seed, 0, step])
+        which = rng.integers(len(table), size=batch).tolist()
+        return loss(vary(table.draw(which, rng), rng))
+
+    measure = None
+    if checks is not None:
+        rng = np.random.default_rng([seed, 1])
+        fixed = vary(checks.draw_evenly(_CHECKS, rng), rng)
+        measure = lambda: loss(fixed, backward=False)  # noqa: E731
+    return descend(loss.weights, loss.gradient, learn, measure, **learning)
 
 
 def check_learning(counts: Mapping[str, int], rates: Mapping[str, float]) -> None:
@@ -207,6 +260,46 @@ class NeuralSurrogate(TransferSurrogate):
     @abstractmethod
     def _size(self) -> int:
         """The number of weights, by the options."""
+
+
+class NetworkSurrogate(NeuralSurrogate):
+    """A surrogate whose weights are those of one network.
+
+    Args:
+        layers: of the network.
+        width: of each layer.
+        steps: of learning past tasks, at most.
+        batch: tasks per step.
+        rows: evaluations of each of them.
+        meta_rate: the first learning rate then.
+        seed: of what is drawn while learning.
+    """
+
+    def __init__(
+        self,
+        *,
+        layers: int = 3,
+        width: int = 50,
+        steps: int = 2000,
+        batch: int = 8,
+        rows: int = 50,
+        meta_rate: float = 2e-3,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        counts = {"layers": layers, "width": width, "steps": steps, "batch": batch, "rows": rows}
+        check_learning(counts, {"meta_rate": meta_rate})
+        self.layers, self.width = layers, width
+        self.steps, self.batch, self.rows, self.meta_rate = steps, batch, rows, meta_rate
+        self.seed = seed
+
+    @property
+    @abstractmethod
+    def _network(self) -> Perceptron:
+        """Its shape, by the options and the number of columns."""
+
+    def _size(self) -> int:
+        return count(self._network.shapes)
 
 
 def _useful(tasks: Sequence[Task]) -> list[Task]:
