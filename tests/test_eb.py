@@ -18,7 +18,7 @@ import rankwise
 from rankwise import Encoder, Optimizer, RankwiseSampler, TaskSet, make_space, methods
 from rankwise.cache import learnt_optimizer
 from rankwise.errors import ModelFileError, OptionError
-from rankwise.surrogates import eb
+from rankwise.surrogates import conditioned, eb
 from rankwise.surrogates.eb import EmpiricalBayes
 from rankwise.surrogates.files import write_model
 from rankwise.surrogates.gp import GaussianProcess
@@ -42,7 +42,7 @@ NOTHING = Task.of(np.empty((0, 2)), [])
 @pytest.fixture(autouse=True)
 def all_lead(monkeypatch):
     """Also models of a tiny share, so that all can be compared; one test looks at what is left."""
-    monkeypatch.setattr(eb, "_LEAST", 0.0)
+    monkeypatch.setattr(conditioned, "_LEAST", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -257,13 +257,13 @@ def test_one_model_is_that_of_gpytorch(learnt):
     y, unit = standardized(task)
     h = int(np.argmax(fitted(learnt, task).weights))
     surrogate = fitted(learnt, task, models=learnt.models.some(np.array([h])))
-    dense, [v] = Dense(learnt, learnt.models, h), surrogate._fit.v
+    dense, [v] = Dense(learnt, learnt.models, h), surrogate.given.fit.v
     assert dense.m == 1 and dense.a > 0  # or there is little to compare
     reference = Reference(dense, task.X, v * y)
     reference.train()
     density = reference.likelihood(reference(*reference.train_inputs))
     theirs = density.log_prob(v * torch.as_tensor(y)).item() + 6 * np.log(2 * np.pi)
-    ours = surrogate._fit.log_evidence[0] - 13 * np.log(v) + 0.5 * v * v
+    ours = surrogate.given.fit.log_evidence[0] - 13 * np.log(v) + 0.5 * v * v
     assert ours == pytest.approx(theirs, abs=1e-6)
     reference.eval()
     with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False):
@@ -622,7 +622,7 @@ def test_the_portfolio_adds_what_the_better_judges_promise(learnt):
     pairs = [(i, j) for i in range(6) for j in range(i)]
     agree = [sum((s[i] - s[j]) * (task.y[i] - task.y[j]) > 0 for i, j in pairs) for s in seen]
     skill = np.maximum((np.array(agree) + 1) / (len(pairs) + 2) - 0.5, 0)
-    unit = (with_it._share / with_it._fit.v).sum()
+    unit = (with_it.given.share / with_it.given.fit.v).sum()
     promise = np.maximum(seen.min(axis=1)[:, None] - votes, 0).T @ skill / skill.sum()
     gained = np.exp(with_it.improvement(Z)) - np.exp(without.improvement(Z))
     assert gained == pytest.approx(4.0 * unit / 6 * promise, abs=1e-9)
@@ -751,8 +751,8 @@ def test_caution_keeps_models_without_the_past():
     past = EmpiricalBayes(caution=0.3).meta_fit(bowls(5))
     surrogate = past.fit(bowl(0.31, 10, seed=38))
     assert surrogate.weights[surrogate.models.plain].sum() < 0.01
-    assert surrogate._share[surrogate._lead.plain].sum() > 0.25
-    assert len(surrogate._lead) == past.leading == 8
+    assert surrogate.given.share[surrogate.given.lead.plain].sum() > 0.25
+    assert len(surrogate.given.lead) == past.leading == 8
 
 
 @pytest.mark.parametrize("leading", [2, 3, 12, 1000])
@@ -760,18 +760,22 @@ def test_caution_keeps_models_without_the_past():
 def test_the_shares_of_the_leading_models_sum_to_one(learnt, leading, n):
     task = bowl(0.31, n, seed=39) if n else NOTHING
     surrogate = fitted(learnt.compact(), task, leading=leading)
-    assert surrogate._share.sum() == pytest.approx(1) and (surrogate._share >= 0).all()
-    assert len(surrogate._share) == len(surrogate._lead) == min(leading, len(surrogate.models))
-    assert surrogate._share[~surrogate._lead.plain].sum() > 0.9
+    assert surrogate.given.share.sum() == pytest.approx(1) and (surrogate.given.share >= 0).all()
+    assert (
+        len(surrogate.given.share)
+        == len(surrogate.given.lead)
+        == min(leading, len(surrogate.models))
+    )
+    assert surrogate.given.share[~surrogate.given.lead.plain].sum() > 0.9
 
 
 def test_models_of_a_tiny_share_are_left_out(learnt, monkeypatch):
     task, Z = bowl(0.31, 10, seed=39), points()
     whole = fitted(learnt, task, leading=12)
-    monkeypatch.setattr(eb, "_LEAST", 0.01)
+    monkeypatch.setattr(conditioned, "_LEAST", 0.01)
     part = fitted(learnt, task, leading=12)
-    assert len(part._lead) < len(whole._lead)
-    assert part._share.sum() == pytest.approx(1)
+    assert len(part.given.lead) < len(whole.given.lead)
+    assert part.given.share.sum() == pytest.approx(1)
     assert part.predict(Z).mean == pytest.approx(whole.predict(Z).mean, rel=0.05, abs=0.01)
 
 

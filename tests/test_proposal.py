@@ -9,16 +9,8 @@ from scipy.stats import rankdata
 
 from rankwise import Encoder, make_space
 from rankwise.errors import SpaceExhausted
-from rankwise.proposal import (
-    Box,
-    FocusSearch,
-    LocalSearch,
-    Maximizer,
-    Seen,
-    Tournament,
-    best_of_set,
-    random_unseen,
-)
+from rankwise.proposal import Maximizer, Seen, best_of_set, random_unseen
+from rankwise.searches import Box, FocusSearch, LocalSearch, Tournament
 
 NUMERIC = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)})
 MIXED = Encoder(

@@ -203,7 +203,8 @@ def empirical_bayes(
         learnt.meta_fit(past.tasks, past.validation, previous=previous, progress=progress)
     if not learnt.meta_learned:
         return gaussian_process(encoder, acquisition=acquisition, liar=liar)
-    from rankwise.proposal import FocusSearch, LocalSearch, Maximizer
+    from rankwise.proposal import Maximizer
+    from rankwise.searches import FocusSearch, LocalSearch
 
     # Where there is a gradient, points to climb from are enough.
     climbs = encoder.n_numbers == encoder.n_columns

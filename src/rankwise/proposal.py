@@ -1,34 +1,24 @@
 """Proposals: where is the utility largest?
 
-Searches for the maximum of a utility over a space: over a finite set of points, by focus search
-(random search that shrinks around its best point, as in mlrMBO), by local search over
-neighbours, and, for utilities that can only be compared within a set, by tournaments. They handle
-mixed and hierarchical spaces alike, because they only ever look at valid configurations.
+A finite set of points is looked at whole, a larger space by the `searches`; what was evaluated
+or is being evaluated is not proposed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from rankwise.errors import SpaceExhausted
-from rankwise.moves import one_exchange, perturb
-from rankwise.parameters import Choice
+from rankwise.searches import FocusSearch, LocalSearch, Slope, Tournament, Utility, climb
 from rankwise.space import Encoder
 from rankwise.types import Array, Mask
 
 NEAR_EVALUATED = 1e-5  # in units of the cube, along every column
 _STALLED = 2  # evaluations without a better one after which others are looked for
 _NEAR_PENDING = 1e-3
-
-Utility = Callable[[Array], Array]
-"""Points (n, d) to utilities (n,), higher is better."""
-Slope = Callable[[Array], tuple[float, Array]]
-"""A point (d,) to its utility and the gradient (d,) of it."""
 
 
 class Seen:
@@ -67,222 +57,6 @@ class Seen:
         radius = np.maximum(self._radius, spacing)
         apart: Mask = (cdist(X, self._rows, "chebyshev") > radius).all(axis=1)
         return apart
-
-
-@dataclass(frozen=True)
-class FocusSearch:
-    """Random search in a box that halves around the best point (Bischl et al., mlrMBO).
-
-    Attributes:
-        points: random configurations per round.
-        rounds: how often the box is halved.
-        restarts: independent searches; the best point of all wins.
-    """
-
-    points: int = 500
-    rounds: int = 5
-    restarts: int = 2
-
-    def __call__(
-        self, utility: Utility, encoder: Encoder, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
-        """Codes (n, p) and utilities (n,) of all points that were looked at."""
-        found, values = [], []
-        for _ in range(self.restarts):
-            best, best_value = None, -np.inf
-            box = Box(encoder)
-            for _ in range(self.rounds):
-                codes = box.sample(self.points, rng)
-                if not len(codes):  # clauses forbid nearly all of the box
-                    codes = encoder.sample_codes(min(self.points, 64), rng)
-                u = utility(encoder.encode_codes(codes))
-                found.append(codes)
-                values.append(u)
-                if np.max(u) > best_value:
-                    best, best_value = codes[np.argmax(u)], float(np.max(u))
-                if best is not None:
-                    box.shrink(best, rng)
-        return np.concatenate(found), np.concatenate(values)
-
-
-class Box:
-    """A part of the space: an interval per number, a subset of the choices per category."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        p = len(encoder.names)
-        self._low, self._high = np.zeros(p), np.ones(p)
-        self._choices: dict[int, Array] = {
-            j: np.arange(parameter.size)
-            for j, parameter in enumerate(encoder.parameters)
-            if isinstance(parameter, Choice)
-        }
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """At most n valid random codes (n, p); forbidden ones are left out."""
-        encoder = self._encoder
-        codes = encoder.from_unit_raw(rng.random((n, len(encoder.names))))
-        for j, parameter in enumerate(encoder.parameters):
-            if j in self._choices:
-                if len(self._choices[j]) < parameter.size:
-                    codes[:, j] = rng.choice(self._choices[j], size=n)
-            elif self._high[j] - self._low[j] < 1.0:
-                unit = self._low[j] + rng.random(n) * (self._high[j] - self._low[j])
-                codes[:, j] = parameter.decode(unit[:, None])
-        codes = encoder.deactivate(codes)
-        return codes[encoder.allowed(codes)]
-
-    def shrink(self, best: Array, rng: np.random.Generator) -> None:
-        """Halve each interval around best (p,), drop one other choice of each category.
-
-        What is inactive in the best point says nothing about itself and stays as it is.
-        """
-        for j, parameter in enumerate(self._encoder.parameters):
-            if np.isnan(best[j]) or parameter.size <= 1:
-                continue
-            if j in self._choices:
-                others = self._choices[j][self._choices[j] != best[j]]
-                if len(others):
-                    kept = np.delete(others, rng.integers(len(others)))
-                    self._choices[j] = np.append(kept, best[j])
-            else:
-                centre = float(parameter.encode(best[[j]])[0, 0])
-                quarter = (self._high[j] - self._low[j]) / 4
-                self._low[j] = max(self._low[j], centre - quarter)
-                self._high[j] = min(self._high[j], centre + quarter)
-
-
-@dataclass(frozen=True)
-class LocalSearch:
-    """Hill climbing from several starts at once.
-
-    In each round every start looks at `steps` perturbations of itself, with steps of many sizes
-    around a scale that shrinks while nothing improves, and moves to the best. The highest of them
-    also looks at all its neighbours, which differ from it in one hyperparameter.
-
-    Attributes:
-        starts: how many points climb.
-        steps: perturbations per start and round.
-        rounds: how many rounds.
-        scale: of the first steps, in units of the cube.
-    """
-
-    starts: int = 8
-    steps: int = 40
-    rounds: int = 12
-    scale: float = 0.1
-
-    def __call__(
-        self,
-        utility: Utility,
-        encoder: Encoder,
-        rng: np.random.Generator,
-        codes: Array,
-        values: Array,
-    ) -> tuple[Array, Array]:
-        """Codes (n, p) and utilities (n,) of all points, climbing from the best given."""
-        order = np.argsort(-values, kind="stable")[: self.starts]
-        current, height = codes[order].copy(), values[order].copy()
-        scale = np.full(len(current), self.scale)
-        found, heights = [codes], [values]
-        rate = 1.0 / max(2, encoder.n_tuned)
-        for _ in range(self.rounds):
-            parents = np.repeat(np.arange(len(current)), self.steps)
-            spread = scale[parents] * 10.0 ** rng.uniform(-1.0, 0.5, size=len(parents))
-            moved, origin = perturb(encoder, current[parents], rng, spread, rate)
-            top = int(np.argmax(height))
-            near = one_exchange(encoder, current[top], rng, float(scale[top]))
-            moved = np.concatenate([moved, near])
-            owners = np.concatenate([parents[origin], np.full(len(near), top)])
-            if not len(moved):
-                break
-            u = utility(encoder.encode_codes(moved))
-            found.append(moved)
-            heights.append(u)
-            for k in range(len(current)):
-                mine = np.flatnonzero(owners == k)
-                best = mine[np.argmax(u[mine])] if len(mine) else None
-                if best is not None and u[best] > height[k]:
-                    current[k], height[k] = moved[best], u[best]
-                else:
-                    scale[k] *= 0.3
-        return np.concatenate(found), np.concatenate(heights)
-
-
-@dataclass(frozen=True)
-class Tournament:
-    """Search by comparing the points of one set at a time.
-
-    Some utilities mean something only within a set: ranks do. The first set is random, with
-    perturbations of the best configurations evaluated so far; in each further round the winners
-    meet perturbations of themselves, of a scale that halves.
-
-    Attributes:
-        points: in each set.
-        rounds: how many sets.
-        winners: of a set that go on to the next.
-        scale: of the perturbations of the winners of the first set, in units of the cube.
-    """
-
-    points: int = 1000
-    rounds: int = 5
-    winners: int = 50
-    scale: float = 0.1
-
-    def __call__(
-        self, utility: Utility, encoder: Encoder, rng: np.random.Generator, elite: Array
-    ) -> tuple[Array, Array]:
-        """Codes (n, p) and utilities (n,) of the last set.
-
-        Args:
-            utility: to be maximised.
-            encoder: of the space.
-            rng: source of randomness.
-            elite: the best evaluated configurations (k, d).
-        """
-        codes = encoder.sample_codes(self.points, rng)
-        if len(elite):
-            scale = 10.0 ** rng.uniform(-3.0, -0.5, size=self.points // 2)
-            near = self._near(encoder.decode_codes(elite), encoder, rng, scale)
-            codes = np.concatenate([codes[: self.points // 2], near])
-        values = utility(encoder.encode_codes(codes))
-        for k in range(1, self.rounds):
-            best = codes[np.argsort(-values, kind="stable")[: self.winners]]
-            spread = self.scale * 0.5 ** (k - 1) * 10.0 ** rng.uniform(-1.0, 0.5, self.points)
-            codes = np.concatenate([best, self._near(best, encoder, rng, spread)])
-            values = utility(encoder.encode_codes(codes))
-        return codes, values
-
-    def _near(
-        self, codes: Array, encoder: Encoder, rng: np.random.Generator, scale: Array
-    ) -> Array:
-        """As many perturbations of codes (k, p) as there are scales (n,), if all are allowed."""
-        parents = codes[np.arange(len(scale)) % len(codes)]
-        near, _ = perturb(encoder, parents, rng, scale, 1.0 / max(2, encoder.n_tuned))
-        return near
-
-
-def climb(slope: Slope, encoder: Encoder, X: Array, steps: int = 20) -> Array:
-    """Where gradient ascent from each of X (k, d) ends, as codes (k, p).
-
-    Args:
-        slope: of the utility.
-        encoder: of a space of numbers, none of which is ever inactive.
-        X: where to start.
-        steps: of each climb.
-    """
-
-    def descent(x: Array) -> tuple[float, Array]:
-        value, gradient = slope(x)
-        return -value, -gradient
-
-    bounds = [(0.0, 1.0)] * X.shape[1]
-    options = {"maxiter": steps, "maxfun": 2 * steps}
-    tops = [
-        minimize(descent, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-        for x in X
-    ]
-    return encoder.decode_codes(np.clip(tops, 0.0, 1.0))
 
 
 def best_of_set(utility: Utility, X: Array, seen: Seen) -> Array:
@@ -334,9 +108,9 @@ class Maximizer:
         climbs: points from which the gradient is followed, if there is one.
     """
 
-    focus: FocusSearch = FocusSearch()
-    local: LocalSearch = LocalSearch()
-    tournament: Tournament = Tournament()
+    focus: FocusSearch = field(default_factory=FocusSearch)
+    local: LocalSearch = field(default_factory=LocalSearch)
+    tournament: Tournament = field(default_factory=Tournament)
     spacing: float = 0.5
     climbs: int = 2
 

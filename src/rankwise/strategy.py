@@ -22,7 +22,8 @@ from rankwise.acquisition import Acquisition, ExpectedImprovement, LowerConfiden
 from rankwise.cost import CostModel
 from rankwise.design import Design
 from rankwise.errors import SpaceError, SpaceExhausted, check_name
-from rankwise.proposal import Maximizer, Seen, Slope, Utility, best_of_set, random_unseen
+from rankwise.proposal import Maximizer, Seen, best_of_set, random_unseen
+from rankwise.searches import Slope, Utility
 from rankwise.space import Encoder
 from rankwise.surrogates.base import Posterior, Surrogate
 from rankwise.surrogates.leaning import places_among
