@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 from rankwise import Encoder, Task, TaskSet
-from rankwise.cache import learnt_optimizer
+from rankwise.cache import NotKept, learnt_optimizer
 from rankwise.surrogates import DeepRankingEnsemble
 
 ENCODER = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0)})
@@ -68,3 +70,52 @@ def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(DeepRankingEnsemble, "save", real)
     again = learnt_optimizer("dre", ENCODER, past(), tmp_path / "b", **HASTY)
     assert again.ask(2) == whole.ask(2)
+
+
+@pytest.mark.parametrize("guard", [False, True])
+@pytest.mark.parametrize("content", [b"", b"damaged", None], ids=["empty", "damaged", "cut"])
+def test_a_damaged_model_is_learnt_again(content, guard, tmp_path, caplog):
+    first = learnt_optimizer("rgpe", ENCODER, past(), tmp_path, guard=guard)
+    [path] = tmp_path.glob("*.safetensors")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100] if content is None else content)
+    again = learnt_optimizer("rgpe", ENCODER, past(), tmp_path, guard=guard)
+    assert again.ask(3) == first.ask(3) and "learning it again" in caplog.text
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("guard", [False, True])
+def test_what_cannot_be_kept_is_used_all_the_same(guard, tmp_path, monkeypatch):
+    first = learnt_optimizer("rgpe", ENCODER, past(), tmp_path / "kept", guard=guard)
+    (tmp_path / "file").touch()
+    with pytest.warns(NotKept, match="cannot be kept in"):
+        second = learnt_optimizer("rgpe", ENCODER, past(), tmp_path / "file", guard=guard)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.warns(NotKept, match="No space left"):
+        third = learnt_optimizer("rgpe", ENCODER, past(), tmp_path / "full", guard=guard)
+    assert first.ask(3) == second.ask(3) == third.ask(3)
+
+
+def test_a_damaged_checkpoint_is_no_obstacle(tmp_path):
+    whole = learnt_optimizer("dre", ENCODER, past(), tmp_path, **HASTY)
+    [path] = tmp_path.glob("*.safetensors")
+    path.rename(path.with_suffix(".checkpoint"))  # it is no checkpoint
+    with pytest.warns(NotKept):
+        again = learnt_optimizer("dre", ENCODER, past(), tmp_path, **HASTY)
+    assert again.ask(2) == whole.ask(2)
+    learnt_optimizer("dre", ENCODER, past(), tmp_path, **HASTY)
+    assert models(tmp_path) == [path.name]
+
+
+def test_models_can_be_read_by_those_who_can_read_the_folder(tmp_path):
+    old = os.umask(0o022)
+    try:
+        learnt_optimizer("rgpe", ENCODER, past(), tmp_path)
+    finally:
+        os.umask(old)
+    [path] = tmp_path.glob("*.safetensors")
+    assert path.stat().st_mode & 0o777 == 0o644

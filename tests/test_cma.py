@@ -158,3 +158,16 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch):
 def test_options_that_make_no_sense(options):
     with pytest.raises(OptionError, match=next(iter(options))):
         make("ws-cma-es", ENCODER, [bowl(0.3)], **options)
+
+
+def test_what_failed_is_not_promising():
+    X = np.random.default_rng(0).random((40, 3))
+    losses = np.where(np.arange(40) < 3, np.arange(40.0), np.nan)
+    start = Gaussian.promising([Task.of(X, losses)], 0.1, 0.1)
+    assert start.mean.tolist() == X[0].tolist()
+
+
+def test_the_order_of_past_tasks_changes_nothing():
+    tasks = [bowl(0.2 * k, seed=k) for k in range(4)]
+    a, b = (make("ws-cma-es", ENCODER, past).start for past in (tasks, tasks[::-1]))
+    assert a.mean.tolist() == b.mean.tolist() and (a.covariance == b.covariance).all()

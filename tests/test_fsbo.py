@@ -287,6 +287,12 @@ def test_an_evolved_set_is_the_best_of_all_sets():
     assert evolved_set(losses[:2], 5, np.random.default_rng(0)) == [0, 1]
 
 
+def test_an_evolved_set_is_as_large_as_it_should_be():
+    losses = np.random.default_rng(0).random((25, 6))
+    for seed in range(20):
+        assert len(set(evolved_set(losses, 8, np.random.default_rng(seed), generations=5))) == 8
+
+
 def test_a_warm_start_evaluates_configurations_that_are_good_together():
     corners = np.array([[0.1, 0.1], [0.9, 0.1], [0.1, 0.9]])
     tasks = [bowl(corners[k % 3], 40, seed=k) for k in range(6)]
@@ -334,3 +340,17 @@ def test_mistakes_are_named(learnt):
     with pytest.raises(OptionError, match="was not fitted"):
         DeepKernelGP(**SMALL).meta_fit(bowls(3)).predict(points())
     assert not DeepKernelGP().meta_fit([Task.of(points(3), [1.0, 1.0, 1.0])]).meta_learned
+
+
+def test_a_warm_start_is_for_expected_improvement():
+    with pytest.raises(OptionError, match=r"warm_start .* acquisition='ei', not 'lcb'"):
+        Optimizer(SQUARE, method="fsbo", acquisition="lcb", warm_start=3)
+    assert Optimizer(SQUARE, method="fsbo", acquisition="lcb").ask()
+
+
+def test_a_model_of_another_kernel_is_refused(learnt, tmp_path):
+    path = tmp_path / "model.safetensors"
+    learnt.save(path)
+    other = "rbf" if learnt.kernel == "matern52" else "matern52"
+    with pytest.raises(ModelFileError, match=f"learnt with kernel .*, not '{other}'"):
+        DeepKernelGP.load(path, kernel=other)

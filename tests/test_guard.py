@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +18,7 @@ from rankwise.bench.synthetic import family, make_loss
 from rankwise.cache import learnt_optimizer
 from rankwise.errors import OptionError
 from rankwise.guard import GuardedStrategy, Judgement, Turn, leaning
-from rankwise.strategy import FALLBACK, Strategy
+from rankwise.strategy import DOUBT, FALLBACK, Strategy
 from rankwise.surrogates import RandomForest
 from rankwise.surrogates.leaning import LeaningSurrogate
 from rankwise.task import Task, TaskSet
@@ -333,3 +334,19 @@ def test_a_past_that_cannot_say_what_it_expects_is_not_trusted():
     strategy = GuardedStrategy(ENCODER, None, transfer, Always(ENCODER, None, 0.75))
     with pytest.warns(RuntimeWarning, match=FALLBACK):
         assert proposers(strategy, [history(9)]) == ["plain"]
+
+
+def test_a_past_that_is_not_followed_is_said():
+    benchmark = family("quadratics", relatedness=-1.0)
+    past = benchmark.past(benchmark.test[0])
+    optimizer = Optimizer(benchmark.encoder, method="rgpe", tasks=past, guard=True, seed=0)
+    problem = benchmark.problem(benchmark.test[0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(12):
+            [configuration] = optimizer.ask()
+            optimizer.tell(configuration, problem.evaluate(configuration))
+            if len(optimizer.trials) < 10:
+                assert not caught
+    assert optimizer.trust < 0.2
+    assert {str(w.message) for w in caught} == {DOUBT}

@@ -674,3 +674,68 @@ def test_a_stored_study_goes_on_with_the_same_past(method, tmp_path):
     other = TaskSet.of(NUMERIC, {"one": past("numeric").tasks[0]})
     with pytest.warns(rankwise.errors.RunWarning, match="begun with past tasks"):
         quick_minimize(method, trials=5, tasks=other, **stored)
+
+
+# ---------------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize("method", methods.available())
+def test_defaults_can_be_checked_before_there_is_a_study(method):
+    assert methods.check_values(method, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "error"),
+    [
+        ("rgpe", {"guard": 1}, "guard is True or False"),
+        ("rgpe", {"acquisition": "eii"}, "Did you mean 'ei'"),
+        ("tst", {"liar": "foo"}, "unknown liar"),
+        ("fsbo", {"steps": -3}, "steps must be a positive integer"),
+        ("init", {"then": "gpp"}, "unknown method 'gpp'"),
+        ("portfolio", {"measure": "x"}, "unknown measure"),
+        ("gp", {"guard": True}, "A guard is for methods that learn"),
+    ],
+    ids=str,
+)
+def test_wrong_values_are_found_without_a_study(method, options, error):
+    with pytest.raises((OptionError, UnknownNameError), match=error):
+        methods.check_values(method, options)
+
+
+def test_tasks_for_validation_are_a_past_to_guard_against():
+    tasks = TaskSet((), past("numeric").tasks, Encoder(NUMERIC).fingerprint)
+    assert isinstance(methods.make("rgpe", Encoder(NUMERIC), tasks, guard=True), GuardedStrategy)
+
+
+def test_what_a_warm_start_goes_on_with_takes_over_with_a_guard():
+    for method, then in (("init-blr", "none-blr"), ("init-gp", "none-gp"), ("init", "mbo")):
+        guarded = methods.make(method, Encoder(NUMERIC), past("numeric"), guard=True)
+        plain = methods.make(then, Encoder(NUMERIC))
+        assert type(guarded.plain.make_surrogate(0)) is type(plain.make_surrogate(0))
+
+
+@pytest.mark.parametrize("method", [m for m in TRANSFER if m not in BASELINES + PEERS])
+def test_the_first_batch_is_spread(method):
+    if methods.get(method).options.get("liar") == "believer":
+        pytest.skip("it believes its own expectation instead")
+    X = learnt(method, "numeric").ask(4)
+    rows = Encoder(NUMERIC).encode(X)
+    apart = np.abs(rows[:, None] - rows).max(axis=2) + np.eye(4)
+    assert apart.min() >= 0.1
+
+
+@pytest.mark.parametrize("method", ["icm", "scot", "ablr"])
+def test_one_place_is_not_evaluated_again_and_again(method):
+    optimizer = go_on(learnt(method, "numeric"), 12, lambda c: (c["x"] + 3) ** 2)
+    rows = optimizer.encoder.encode([t.configuration for t in optimizer.trials])
+    gaps = [np.abs(rows[:k] - rows[k]).max(axis=1).min() for k in range(1, 12)]
+    assert sum(gap > 0.1 for gap in gaps) >= 3
+
+
+@pytest.mark.parametrize("method", sorted({*TRANSFER} - {"auto", "portfolio"}))
+def test_where_all_fails_it_looks_elsewhere(method):
+    """The past was best at x = 4, which is out of memory this time."""
+    value = lambda c: math.nan if abs(c["x"] - 4) < 1.5 else (c["x"] + 3) ** 2  # noqa: E731
+    optimizer = go_on(learnt(method, "numeric"), 9, value)
+    slow = method in (*PEERS, "dre", "dre-data", "scot")  # which may vary n instead
+    assert sum(t.status == "ok" for t in optimizer.trials) >= (1 if slow else 3)

@@ -329,3 +329,22 @@ def test_a_tournament_repeats_with_its_generator():
         for k in (1, 1, 2)
     )
     assert np.array_equal(a, b) and not np.array_equal(a, c)
+
+
+def test_the_first_batch_keeps_apart():
+    rng, pending = np.random.default_rng(0), np.array([[0.3, 0.7, 0.123456]])
+    near = Maximizer()(peak, NUMERIC, rng, Seen(NONE, pending), NONE)
+    apart = Maximizer()(peak, NUMERIC, rng, Seen(NONE, pending), NONE, blind=True)
+    assert np.abs(near - pending).max() < 0.01
+    assert 0.1 < np.abs(apart - pending).max() < 0.12
+
+
+def test_after_a_standstill_every_second_proposal_is_elsewhere():
+    rng = np.random.default_rng(0)
+    seen = np.array([[0.3, 0.7, 0.12], [0.31, 0.7, 0.12], [0.3, 0.69, 0.12]])
+    gaps = []
+    for stalled in (0, 1, 2, 3, 4):
+        found = Maximizer()(peak, NUMERIC, rng, Seen(seen), seen, stalled=stalled)
+        gaps.append(np.abs(seen - found).max(axis=1).min())
+    least = 0.5 * 3 ** (-1 / 3)
+    assert [gap >= least for gap in gaps] == [False, False, True, False, True]

@@ -341,8 +341,105 @@ def test_values_are_fitted_to_what_is_asked_for(value, distribution, expected):
 def test_a_missing_archive_is_said_once_and_the_study_goes_on(tmp_path, caplog):
     study = optuna.create_study(sampler=make("sqlite:////nowhere/at/all.db"))
     study.optimize(past_objective, n_trials=4)
-    said = [r for r in caplog.records if "no proposal could be made" in r.getMessage()]
+    said = [r for r in caplog.records if "past studies cannot be used" in r.getMessage()]
     assert len(study.trials) == 4 and len(said) == 1
+    alone = optuna.create_study(sampler=make(None))
+    alone.optimize(past_objective, n_trials=4)
+    assert [t.params for t in study.trials] == [t.params for t in alone.trials]
+
+
+def test_an_archive_that_comes_back_is_read_again(archive, monkeypatch):
+    from rankwise.sampling import Part
+
+    calls, real = [], Part.past
+
+    def sometimes(*arguments):
+        calls.append(len(calls))
+        if len(calls) == 1:
+            raise OSError("locked")
+        return real(*arguments)
+
+    monkeypatch.setattr(Part, "past", sometimes)
+    study = optuna.create_study(sampler=make(archive))
+    study.optimize(past_objective, n_trials=12)
+    assert calls == [0, 1]  # not at every trial
+    assert abs(study.trials[-1].params["x"] - 4) < 2  # the best of the past
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"method": "rgpe", "options": {"guard": "yes"}},
+        {"method": "rgpe", "options": {"acquisition": "eii"}},
+        {"method": "rgpe", "options": {"model": "file"}},
+        {"method": "fsbo", "options": {"steps": -3}},
+        {"method": "init", "options": {"then": "rgpe"}},
+        {"archive": 5},
+    ],
+    ids=str,
+)
+def test_a_wrong_option_is_refused_before_the_first_trial(wrong):
+    with pytest.raises((OptionError, UnknownNameError)):
+        RankwiseSampler(**{"archive": "sqlite:///never-opened.db", **wrong})
+
+
+def test_a_past_that_is_not_found_is_said(archive, caplog):
+    study = optuna.create_study(sampler=make(archive, like="xyz-*"))
+    study.optimize(past_objective, n_trials=3)
+    [said] = [r.getMessage() for r in caplog.records if "no past to learn from" in r.getMessage()]
+    assert "a name like 'xyz-*'" in said and "5 there: past-0, past-1" in said
+    caplog.clear()
+    first = optuna.storages.InMemoryStorage()
+    study = optuna.create_study(storage=first, sampler=make(first, like="xyz-*"))
+    study.optimize(past_objective, n_trials=3)
+    assert not caplog.records  # the first study of all has no past, and that is no mistake
+
+
+def test_trust_is_told(archive):
+    sampler = make(archive, method="rgpe", options={"guard": True})
+    study = optuna.create_study(sampler=sampler)
+    assert sampler.trust(study) is None
+    study.optimize(past_objective, n_trials=8)
+    assert sampler.trust(study) > 0.5
+    assert make(None).trust(study) is None
+    wrong = optuna.create_study(sampler=sampler)
+    wrong.optimize(lambda trial: -past_objective(trial), n_trials=12)
+    assert sampler.trust(wrong) < 0.1
+
+
+# ---------------------------------------------------------------------- fewer parameters
+
+
+def branches(trial: optuna.Trial, shift: float = 0.0) -> float:
+    trial.suggest_categorical("norm", [True, False])
+    if trial.suggest_categorical("kind", ["a", "b"]) == "a":
+        return (trial.suggest_float("x", -10, 10) - 4 - shift) ** 2 + 2
+    return 0.1 * (trial.suggest_int("depth", 1, 20) - 9) ** 2
+
+
+@pytest.mark.parametrize("method", ["rgpe", "tst", "gcp", "ablr", "eb-gp", "init", "portfolio"])
+def test_what_is_not_asked_for_any_more_is_not_varied(method):
+    """The past has "norm", always, and "depth", if kind is "b"; this study has neither."""
+    past = fill(optuna.storages.InMemoryStorage(), 4, 20, branches)
+    options = {"steps": 100} if method in ("gcp", "ablr") else {}
+    study = optuna.create_study(sampler=make(past, method=method, options=options))
+
+    def fewer(trial):
+        if trial.suggest_categorical("kind", ["a", "b"]) == "a":
+            return (trial.suggest_float("x", -10, 10) - 4) ** 2
+        return 5.0
+
+    study.optimize(fewer, n_trials=8)
+    assert sum(trial.params["kind"] == "b" for trial in study.trials) <= 2
+    assert len({trial.params.get("x") for trial in study.trials}) >= 7
+
+
+def test_a_choice_that_is_settled_this_time_is_taken_for_granted():
+    past = fill(optuna.storages.InMemoryStorage(), 4, 20, branches)
+    study = optuna.create_study(sampler=make(past, method="rgpe"))
+    study.optimize(lambda t: (t.suggest_float("x", -10, 10) - 4) ** 2, n_trials=6)
+    assert study.best_value < 0.5
+    assert len({trial.params["x"] for trial in study.trials}) == 6
 
 
 def test_a_failing_surrogate_is_said_once_and_the_study_goes_on(archive, caplog, monkeypatch):

@@ -266,3 +266,20 @@ def test_the_digest_sees_where_one_task_ends_and_the_next_begins():
     short, long = Task.of([[0.1]], [0.2]), Task.of([[0.3], [0.4]], [0.5, 0.6])
     other = Task.of([[0.1], [0.2]], [0.3, 0.4]), Task.of([[0.5]], [0.6])
     assert TaskSet((short, long)).digest != TaskSet(other).digest
+
+
+@pytest.mark.parametrize("wrong", [{"a": 1}, [1.5], "past", 3], ids=str)
+def test_what_is_no_past_is_refused(wrong):
+    with pytest.raises(OptionError, match=r"rankwise.TaskSet.of\(space"):
+        as_task_set(wrong)
+    with pytest.raises(OptionError, match="studies are a dict from names to studies"):
+        TaskSet.of({"x": (0.0, 1.0)}, [wrong])
+
+
+def test_no_past_is_an_empty_one():
+    assert as_task_set(None) == as_task_set(()) == TaskSet(())
+
+
+def test_tasks_for_validation_count():
+    task = Task.of([[0.0], [1.0]], [1.0, 2.0])
+    assert len(TaskSet((task,), (task, task))) == 3 and len(TaskSet((), (task,))) == 1

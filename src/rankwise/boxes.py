@@ -84,7 +84,7 @@ def _optima(encoder: Encoder, past: TaskSet, best: int) -> Array:
     if past.fingerprint not in ("", encoder.fingerprint):
         raise OptionError("the past tasks are of another search space than the box")
     found = [np.empty((0, encoder.n_columns))]
-    for task in (*past.tasks, *past.validation):
+    for task in past.everything:
         if task.X.shape[1] != encoder.n_columns:
             raise OptionError(
                 f"past task {task.name!r} has {task.X.shape[1]} columns and the space has "

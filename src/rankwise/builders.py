@@ -116,6 +116,11 @@ def learned(
 
     kind = getattr(surrogates, surrogate)
     _check_either(model, past)
+    if settings.get("warm_start") and acquisition != "ei":
+        raise OptionError(
+            "warm_start puts expected improvement aside at first: it needs acquisition='ei', not "
+            f"{acquisition!r}"
+        )
     if model is not None:
         learnt = kind.load(model, fingerprint=encoder.fingerprint, **settings)
     else:
@@ -264,7 +269,7 @@ def _useful(past: TaskSet) -> int:
     """How many past tasks have an order to learn."""
     from rankwise.surrogates.sources import teaches
 
-    return sum(teaches(task) for task in (*past.tasks, *past.validation))
+    return sum(teaches(task) for task in past.everything)
 
 
 def portfolio(
@@ -274,7 +279,7 @@ def portfolio(
     from rankwise.baselines import MEASURES, PortfolioStrategy, greedy_portfolio
 
     check_name("measure", measure, MEASURES)
-    tasks = (*past.tasks, *past.validation)
+    tasks = past.everything
     rows = greedy_portfolio(tasks, check_count("length", length), measure)
     return PortfolioStrategy(encoder, None, rows)
 
@@ -307,6 +312,7 @@ def warm_evolution(
 ) -> Strategy:
     """CMA-ES from where past tasks had their best configurations."""
     from rankwise.cma import CmaStrategy, Gaussian, import_cmaes
+    from rankwise.surrogates.sources import task_digest
 
     for name, value in (("gamma", gamma), ("alpha", alpha)):
         if not (is_number(value) and 0 < value <= 1):
@@ -315,7 +321,7 @@ def warm_evolution(
     tasks = _teaching(past)
     if not tasks:
         return evolution(encoder)
-    start = Gaussian.promising(tasks, gamma, alpha)
+    start = Gaussian.promising(sorted(tasks, key=task_digest), gamma, alpha)
     return CmaStrategy(encoder, None, start, mean_first=True)
 
 
@@ -323,7 +329,7 @@ def _teaching(past: TaskSet) -> list[Task]:
     """The past tasks that have an order to learn, and columns."""
     from rankwise.surrogates.sources import teaches
 
-    return [t for t in (*past.tasks, *past.validation) if teaches(t) and t.X.shape[1]]
+    return [t for t in past.everything if teaches(t) and t.X.shape[1]]
 
 
 def witnesses(past: TaskSet) -> list[Source]:

@@ -67,9 +67,10 @@ class Gaussian:
 
 
 def _top(task: Task, gamma: float) -> Array:
-    """The best share of a task's configurations (k, d)."""
-    count = max(1, math.floor(gamma * len(task)))
-    return task.X[np.argsort(task.losses, kind="stable")[:count]]
+    """The best share of a task's configurations (k, d), none that failed."""
+    X, losses = task.X[task.ok], task.y[task.ok]
+    count = max(1, math.floor(gamma * len(X)))
+    return X[np.argsort(losses, kind="stable")[:count]]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from rankwise.strategy import (
     ModelStrategy,
     RandomStrategy,
     Strategy,
+    warn_of_doubt,
 )
 from rankwise.surrogates.exact import spread_over
 from rankwise.surrogates.leaning import LeaningSurrogate
@@ -200,12 +201,14 @@ class GuardedStrategy(Strategy):
 
     def propose(self, history: Task, pending: Array, rng: np.random.Generator) -> Array:
         judgement, turn = self._next(history, len(pending))
+        self._doubt(judgement)
         if turn is Turn.OWN:
             return self._way.propose(history, self._own(judgement, len(history)), pending, rng)
         return self._proposer(turn, judgement).propose(history, pending, rng)
 
     def choose(self, history: Task, pool: Array, rng: np.random.Generator) -> int:
         judgement, turn = self._next(history)
+        self._doubt(judgement)
         if turn is Turn.OWN:
             return self._way.choose(history, self._own(judgement, len(history)), pool, rng)
         return self._proposer(turn, judgement).choose(history, pool, rng)
@@ -229,6 +232,11 @@ class GuardedStrategy(Strategy):
         if judgement is None:
             return None, Turn.OWN
         return judgement, judgement.after(n).turn(n + pending, leans=self._leans)
+
+    def _doubt(self, judgement: Judgement | None) -> None:
+        if judgement is not None:
+            n = len(judgement.losses)
+            warn_of_doubt(judgement.after(n).trust, n)
 
     def _proposer(self, turn: Turn, judgement: Judgement | None) -> Strategy:
         if turn is Turn.PAST:

@@ -8,7 +8,8 @@ wrong one is answered with the list of the right ones.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -57,6 +58,7 @@ class Method:
 
 
 _GUARD = {"guard": False}  # an option of all methods that learn from past tasks
+_PLACES = ("model", "previous", "checkpoint")  # options that are files
 
 
 def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
@@ -86,9 +88,30 @@ def get(name: str) -> Method:
 
 def check_options(name: str, options: Iterable[str]) -> None:
     """Raise `UnknownNameError` if the method or one of these options of it does not exist."""
-    valid = get(name).options
+    method = get(name)
     for option in options:
-        check_name(f"option of method {name!r}", option, valid)
+        hint = ""
+        if option == "guard" and not method.transfer:
+            hint = "A guard is for methods that learn from past tasks."
+        check_name(f"option of method {name!r}", option, method.options, hint)
+
+
+def check_values(name: str, options: Mapping[str, Any]) -> None:
+    """Find out whether a method can be made with options, before there is a study to spoil.
+
+    It is made once, for a space of one number and without a past, so nothing is learnt.
+
+    Raises:
+        UnknownNameError: the method or an option does not exist.
+        OptionError: an option has a value that makes no sense.
+    """
+    from rankwise.space import Encoder
+
+    check_options(name, options)
+    without = {key: value for key, value in options.items() if key not in _PLACES}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        make(name, Encoder({"x": (0.0, 1.0)}), **without)
 
 
 def make(
@@ -111,7 +134,7 @@ def make(
     check_options(name, options)
     method = get(name)
     if not method.transfer:
-        if len(tasks):
+        if len(as_task_set(tasks)):
             able = ", ".join(m.name for m in _TABLE.values() if m.transfer)
             raise OptionError(f"method {name!r} cannot learn from past tasks; these can: {able}")
         return method.build(encoder, **options)
@@ -123,7 +146,7 @@ def make(
             raise OptionError(f"guard is True or False, not {guard!r}")
     past = _checked_tasks(encoder, tasks)
     strategy = method.build(encoder, past, **options)
-    if guard and (len(tasks) or options.get("model") is not None):
+    if guard and (len(past) or options.get("model") is not None):
         return _guarded(name, strategy, past, guard, options)
     return strategy
 
@@ -148,7 +171,9 @@ def _guarded(
 
     if not strategy.informed:
         return strategy  # the past had nothing to teach
-    plain = options.get("then") or ("mbo" if name in ("auto", "init") else "gp")
+    settled = getattr(get(name).build, "keywords", {})
+    default = "mbo" if name in ("auto", "init") else "gp"
+    plain = options.get("then") or settled.get("then") or default
     shared = {key: options[key] for key in ("acquisition", "liar") if key in options}
     if shared.get("liar") in (None, "believer"):  # which a method without a past may not know
         shared.pop("liar", None)
@@ -169,7 +194,7 @@ def _checked_tasks(encoder: Encoder, tasks: TaskSet | Sequence[Task]) -> TaskSet
     past = as_task_set(tasks)
     if past.fingerprint not in ("", encoder.fingerprint):
         raise OptionError("the past tasks are of another search space than the study")
-    for task in (*past.tasks, *past.validation):
+    for task in past.everything:
         if task.X.shape[1] != encoder.n_columns:
             raise OptionError(
                 f"past task {task.name!r} has {task.X.shape[1]} columns and the space has "

@@ -18,7 +18,11 @@ from rankwise.types import Array, Mask
 
 NEAR_EVALUATED = 1e-5  # in units of the cube, along every column
 _STALLED = 2  # evaluations without a better one after which others are looked for
+EVERYWHERE = 2
+"""As `stalled` of a `Maximizer`: there is nothing to choose by, the next one is farther away."""
 _NEAR_PENDING = 1e-3
+_CROWDED = 0.01  # along all columns
+_APART = 0.1  # of the first batch's points, along one column at least
 
 
 class Seen:
@@ -57,6 +61,14 @@ class Seen:
         radius = np.maximum(self._radius, spacing)
         apart: Mask = (cdist(X, self._rows, "chebyshev") > radius).all(axis=1)
         return apart
+
+
+def crowded(X: Array) -> bool:
+    """Whether the last two of n evaluations (n, d) are as good as repetitions of earlier ones."""
+    last = range(max(1, len(X) - _STALLED), len(X))
+    return len(last) == _STALLED and all(
+        np.abs(X[:k] - X[k]).max(axis=1).min() < _CROWDED for k in last
+    )
 
 
 def best_of_set(utility: Utility, X: Array, seen: Seen) -> Array:
@@ -101,10 +113,9 @@ class Maximizer:
         focus: finds a region.
         local: refines.
         tournament: for utilities that are relative.
-        spacing: how far from all others a point with a relative utility must be when the last
-            ones brought nothing, in units of n^(-1/d), the spacing of n evenly spread points of d
-            numbers. Ranks do not know that the neighbours of an evaluated configuration are as
-            good as evaluated.
+        spacing: how far from all others a point must be when the last ones brought nothing, in
+            units of n^(-1/d), the spacing of n evenly spread points of d numbers. Ranks do not
+            know that the neighbours of an evaluated configuration are as good as evaluated.
         climbs: points from which the gradient is followed, if there is one.
     """
 
@@ -125,6 +136,7 @@ class Maximizer:
         relative: bool = False,
         once: bool = False,
         stalled: int = 0,
+        blind: bool = False,
         slope: Slope | None = None,
     ) -> Array:
         """The best new point (d,).
@@ -137,17 +149,19 @@ class Maximizer:
             elite: the best evaluated configurations (k, d), from where local search starts too.
             relative: utilities are comparable within one call of `utility` only.
             once: call `utility` once only, because it draws a new function each time.
-            stalled: evaluations since the best one.
+            stalled: evaluations since the best one; 0 if the surrogate knows what to make of them.
+            blind: nothing is evaluated yet, so points of a batch are kept apart.
             slope: utility and gradient at a point; used where all is numbers.
         """
         if encoder.points is not None:
             return best_of_set(utility, encoder.points, seen)
+        apart = self._apart(encoder, seen, stalled, blind)
+        if apart:
+            wanted = utility
+            utility = lambda X: np.where(seen.far(X, apart), wanted(X), -np.inf)  # noqa: E731
         if relative or once:
             tournament = replace(self.tournament, rounds=1) if once else self.tournament
-            apart = self._apart(encoder, seen, stalled) if relative else 0.0
-            spaced = lambda X: np.where(seen.far(X, apart), utility(X), -np.inf)  # noqa: E731
-            codes, values = tournament(spaced if apart else utility, encoder, rng, elite)
-            codes, values = codes[values > -np.inf], values[values > -np.inf]
+            codes, values = tournament(utility, encoder, rng, elite)
         else:
             codes, values = self.focus(utility, encoder, rng)
             if len(elite):
@@ -155,18 +169,22 @@ class Maximizer:
                 codes = np.concatenate([codes, start])
                 values = np.concatenate([values, utility(elite)])
             codes, values = self.local(utility, encoder, rng, codes, values)
-            if slope is not None and encoder.n_numbers == encoder.n_columns:
+            if slope is not None and not apart and encoder.n_numbers == encoder.n_columns:
                 top = codes[np.argsort(-values, kind="stable")[: self.climbs]]
                 tops = climb(slope, encoder, encoder.encode_codes(top))
                 codes = np.concatenate([codes, tops])
                 values = np.concatenate([values, utility(encoder.encode_codes(tops))])
+        codes, values = codes[values > -np.inf], values[values > -np.inf]
         return self._best_new(encoder, rng, seen, codes, values)
 
-    def _apart(self, encoder: Encoder, seen: Seen, stalled: int) -> float:
+    def _apart(self, encoder: Encoder, seen: Seen, stalled: int, blind: bool) -> float:
         """While evaluations bring nothing, every second one is farther away."""
-        if not encoder.n_numbers or stalled < _STALLED or stalled % 2:
+        if not (encoder.n_numbers and len(seen)):
             return 0.0
-        return float(self.spacing * len(seen) ** (-1.0 / encoder.n_numbers))
+        even = float(self.spacing * len(seen) ** (-1.0 / encoder.n_numbers))
+        if blind:
+            return min(even, _APART)
+        return even if stalled >= _STALLED and stalled % 2 == 0 else 0.0
 
     def _best_new(
         self, encoder: Encoder, rng: np.random.Generator, seen: Seen, codes: Array, values: Array

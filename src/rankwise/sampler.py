@@ -8,16 +8,19 @@ import threading
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
+from optuna.storages import BaseStorage
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import override
 
 from rankwise import methods
+from rankwise.archive import Archive
 from rankwise.errors import OptionError, SpaceExhausted
 from rankwise.optimizer import check_seed
 from rankwise.sampling import (
@@ -30,13 +33,12 @@ from rankwise.sampling import (
 )
 
 if TYPE_CHECKING:
-    from optuna.storages import BaseStorage
-
-    from rankwise.archive import Archive, PastStudy
+    from rankwise.archive import PastStudy
 
 _PROPOSAL = "rankwise:proposal"  # trial attributes through which workers see each other's choice
 _SETTLED = "rankwise:settled"
-_TRIES = 10  # proposals before two workers may evaluate the same
+_TRIES = 10  # proposals, and then random ones, before two workers may evaluate the same
+_PAUSE = 10  # trials before past studies that could not be read are read again
 _logger = logging.getLogger(__name__)
 
 
@@ -52,8 +54,9 @@ class RankwiseSampler(BaseSampler):
     proposal is written to the storage, and two that turn out equal are settled before they are
     evaluated. With one worker the same seed gives the same trials.
 
-    If anything fails (the archive is gone, a model cannot be fitted) the reason is logged once
-    and the proposal is a random one: a study never ends because of its sampler.
+    If anything fails the reason is logged once, and a study never ends because of its sampler:
+    without an archive that can be read it goes on alone, and where no model can be fitted the
+    proposal is a random one. A past that was asked for and is not there is logged as well.
 
     Args:
         archive: where past studies are: an Optuna storage or its URL, a journal file, a table, a
@@ -69,7 +72,8 @@ class RankwiseSampler(BaseSampler):
         options: of the method.
 
     Raises:
-        UnknownNameError, OptionError: the method does not exist or cannot learn from past tasks.
+        UnknownNameError, OptionError: the method or an option does not exist, an option has a
+            value that makes no sense, or the method cannot learn from past tasks.
 
     Example:
         >>> import optuna
@@ -98,14 +102,22 @@ class RankwiseSampler(BaseSampler):
                 f"method {method!r} cannot learn from past studies; these can: {', '.join(able)}. "
                 f"To use it on this study alone: archive=None, alone={method!r}"
             )
-        methods.get(alone)
-        methods.check_options(method, options or {})
+        methods.check_values(alone, {})
+        methods.check_values(method, options or {})
+        if archive is not None and "model" in (options or {}):
+            raise OptionError("past studies come from an archive or from a model, not from both")
+        if not isinstance(archive, str | Path | BaseStorage | Archive | Sequence | None):
+            raise OptionError(
+                "an archive is an Optuna storage or its URL, a file, a folder, an Archive or a "
+                f"list of these, not {archive!r}"
+            )
         self._archive, self._like = archive, like
         self._method, self._alone, self._options = method, alone, dict(options or {})
         self._search_space = dict(search_space or {})
         self._seed = check_seed(seed)
         self._warn = warn_independent_sampling
         self._past: Part | None = None  # None until the archive was read
+        self._again = 0  # the trial from which on it is tried again
         self._said: set[str] = set()
         self._proposals: dict[int, dict[str, Any]] = {}
         self._lock = threading.RLock()
@@ -164,6 +176,21 @@ class RankwiseSampler(BaseSampler):
     ) -> None:
         self._proposals.pop(trial._trial_id, None)
 
+    # ------------------------------------------------------------------ what is known
+
+    def trust(self, study: Study) -> float | None:
+        """How sure it is, after a study's trials, that its past applies to it, from 0 to 1.
+
+        None if there is no past, or the method cannot tell: `auto`, `eb-gp` and `eb-net` can, and
+        all methods with the option `guard`.
+        """
+        _check_single(study)
+        finished = past_study(study, study.get_trials(deepcopy=False))
+        known = {**self._search_space, **finished.distributions}
+        with self._lock:
+            past = self._learn_past(study, len(finished), known)
+        return None if past is None else past.restricted(known, {}, finished).trust(finished)
+
     # ------------------------------------------------------------------ proposals
 
     def _proposal(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
@@ -192,7 +219,7 @@ class RankwiseSampler(BaseSampler):
         """
         withdrawn: list[dict[str, Any]] = []
         proposal: dict[str, Any] = {}
-        for attempt in range(_TRIES):
+        for attempt in range(2 * _TRIES):
             proposal, new = self._propose(study, trial, withdrawn, attempt)
             if not proposal or not new:
                 return proposal
@@ -229,7 +256,10 @@ class RankwiseSampler(BaseSampler):
     def _propose(
         self, study: Study, trial: FrozenTrial, withdrawn: Sequence[dict[str, Any]], attempt: int
     ) -> tuple[dict[str, Any], bool]:
-        """A proposal, and whether it is a new one: a finite space may be used up."""
+        """A proposal, and whether it is a new one: a finite space may be used up.
+
+        Where all that a model proposes was taken, it is drawn at random in the end.
+        """
         trials = study.get_trials(deepcopy=False)
         finished = past_study(study, trials)
         pending = [*running_params(trials, trial.number, _PROPOSAL), *withdrawn]
@@ -239,9 +269,12 @@ class RankwiseSampler(BaseSampler):
         rng = np.random.default_rng([self._seed, trial.number, attempt])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            for part in self._parts(study, finished, known, proposal):
+            for part in self._parts(study, trial, finished, known, proposal):
                 try:
-                    values = part.propose(finished, pending, rng, self._seed)
+                    if attempt < _TRIES:
+                        values = part.propose(finished, pending, rng, self._seed)
+                    else:
+                        values = part.random(rng)
                 except SpaceExhausted:
                     values, new = part.random(rng), False
                 proposal.update({**values, **proposal})
@@ -252,6 +285,7 @@ class RankwiseSampler(BaseSampler):
     def _parts(
         self,
         study: Study,
+        trial: FrozenTrial,
         finished: PastStudy,
         known: Mapping[str, BaseDistribution],
         proposal: Mapping[str, Any],
@@ -260,9 +294,9 @@ class RankwiseSampler(BaseSampler):
 
         Each is restricted to what is in the proposal by the time that it is asked for.
         """
-        past = self._learn_past(study, known)
+        past = self._learn_past(study, trial.number, known)
         if past is not None:
-            yield past.restricted(known, proposal)
+            yield past.restricted(known, proposal, finished)
         new = sorted(name for name in known if past is None or name not in past.names)
         if new:
             if past is not None and self._warn:
@@ -272,19 +306,39 @@ class RankwiseSampler(BaseSampler):
                 )
             yield Part.alone(finished, known, self._alone).restricted(known, proposal)
 
-    def _learn_past(self, study: Study, known: Mapping[str, BaseDistribution]) -> Part | None:
+    def _learn_past(
+        self, study: Study, number: int, known: Mapping[str, BaseDistribution]
+    ) -> Part | None:
+        """The model of past studies; None if there are none, or they cannot be read now.
+
+        Args:
+            study: that is being run.
+            number: of the trial that it is for.
+            known: distributions of the study.
+        """
         if self._archive is None:
             return None
         if self._past is None or not self._past.covers(known):
+            if number < self._again:
+                return None
             if self._past is not None:
                 self._say(
                     "this study has ranges or choices that no past one has: learning again for "
                     "the wider space (search_space= says them from the start)",
                     logging.INFO,
                 )
-            self._past = Part.past(
-                self._archive, self._like, study, known, self._method, self._options
-            )
+            try:
+                self._past = Part.past(
+                    self._archive, self._like, study, known, self._method, self._options
+                )
+            except Exception as error:  # a study must not die of its past
+                self._past, self._again = None, number + _PAUSE
+                self._say(
+                    f"past studies cannot be used ({type(error).__name__}: {error}); proposing "
+                    "from this study alone",
+                    logging.WARNING,
+                )
+                return None
         return self._past if self._past.names else None
 
     def _random(

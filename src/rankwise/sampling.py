@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from rankwise.archive import Archive, CommonSpace, PastStudy
 from rankwise.archive.context import context_of, full_context
 from rankwise.archive.optuna_storage import columns_of_trials
 from rankwise.cache import learnt_optimizer
+from rankwise.errors import RunWarning
 from rankwise.proposal import Seen
 from rankwise.strategy import Strategy
 from rankwise.task import Task
@@ -30,6 +32,7 @@ from rankwise.types import Array
 
 MISSING = object()
 """Not None, which may be a choice."""
+_NAMED = 5  # studies that a message names
 _DESIGN_STREAM = 2**32  # a number that no trial has: the design's own random numbers
 
 
@@ -40,10 +43,12 @@ class Part:
     Attributes:
         space: of the parameters; None if there are none.
         strategy: for its encoder.
+        typical: values of parameters in the best trials of past studies.
     """
 
     space: CommonSpace | None
     strategy: Strategy | None
+    typical: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def past(
@@ -70,6 +75,7 @@ class Part:
 
         archive = open_archive(source, like=like, exclude=[study.study_name])
         if not archive.studies:
+            _warn_of_nothing(archive, source, like, study.study_name)
             return cls(None, None)
         shared = {name: d for name, d in known.items() if name in archive.space.distributions}
         if not archive.space.covers(shared):
@@ -79,7 +85,11 @@ class Part:
             strategy = methods.make(method, encoder, tasks, **options)
         else:
             strategy = learnt_optimizer(method, encoder, tasks, folder, **options).strategy
-        return cls(archive.space, strategy)
+        # First those of the best trials, then of any that has the parameter
+        best = [s.params[int(np.nanargmin(s.losses))] for s in archive.studies]
+        everything = [params for s in archive.studies for params in s.params]
+        typical = archive.space.typical(everything) | archive.space.typical(best)
+        return cls(archive.space, strategy, typical)
 
     @classmethod
     def alone(cls, study: PastStudy, known: Mapping[str, BaseDistribution], method: str) -> Part:
@@ -96,7 +106,12 @@ class Part:
         """Whether all these are inside the space, as far as it has them."""
         return self.space is None or self.space.covers(known)
 
-    def restricted(self, known: Mapping[str, BaseDistribution], given: Mapping[str, Any]) -> Part:
+    def restricted(
+        self,
+        known: Mapping[str, BaseDistribution],
+        given: Mapping[str, Any],
+        finished: PastStudy | None = None,
+    ) -> Part:
         """The same, proposing only what fits to what is known.
 
         Args:
@@ -104,17 +119,26 @@ class Part:
                 known of it yet, and all of them get a value, for the case that they are asked for.
             given: values of some parameters that are settled; the others are proposed to go with
                 them.
+            finished: trials of the study. What they were never asked for, though past studies
+                have it in such trials, is one configuration to the study whatever its value: it
+                is fixed at what is typical of good past trials.
         """
         if self.space is None or self.strategy is None:
             return self
         mine = {name: d for name, d in known.items() if name in self.names}
+        fixed: dict[str, Any] = {}
+        if mine and finished is not None:
+            # One that failed may have failed before it was asked for everything.
+            ended = [p for p, ok in zip(finished.params, finished.ok, strict=True) if ok]
+            absent = [name for name in self.space.unasked(ended) if name not in known]
+            fixed = {name: self.typical[name] for name in absent if name in self.typical}
         mine = mine or self.space.distributions
         for name, value in given.items():
-            fixed = single(value, mine.get(name))
-            if fixed is not None:
-                mine = {**mine, name: fixed}
-        space = self.space.restricted(mine)
-        return Part(space, self.strategy.within(space.encoder))
+            alone = single(value, mine.get(name))
+            if alone is not None:
+                mine = {**mine, name: alone}
+        space = self.space.restricted(mine, fixed)
+        return Part(space, self.strategy.within(space.encoder), self.typical)
 
     def propose(
         self,
@@ -137,6 +161,12 @@ class Part:
         if row is None:
             row = self.strategy.propose(history, rows, rng)
         return self.space.decode(row)
+
+    def trust(self, finished: PastStudy) -> float | None:
+        """How sure it is, after the trials of a study, that the past applies to it."""
+        if self.space is None or self.strategy is None:
+            return None
+        return self.strategy.trust(self._history(finished))
 
     def random(self, rng: np.random.Generator) -> dict[str, Any]:
         """Values of the parameters at random, whether they were tried or not."""
@@ -169,6 +199,27 @@ class Part:
             return None
         first: Array = fresh[0]
         return first
+
+
+def _warn_of_nothing(archive: Archive, source: Any, like: Any, name: str) -> None:
+    """Say that a past was asked for and there is none, unless it is the first study of all."""
+    from rankwise.archive import open_archive
+
+    others = open_archive(source, exclude=[name])
+    there = sorted({*(s.name for s in others.studies), *others.left_out})
+    if not there:
+        return
+    some = ", ".join(there[:_NAMED]) + (", ..." if len(there) > _NAMED else "")
+    reasons = "".join(f"; {name!r}: {why}" for name, why in archive.left_out.items())
+    why = f"none of its studies can be used{reasons}"
+    if not archive.left_out:
+        why = f"none of its studies has a name like {like!r}"
+    warnings.warn(
+        f"there is no past to learn from in {others.origin or 'the archive'}: {why} "
+        f"({len(there)} there: {some}); going on without a past",
+        RunWarning,
+        stacklevel=2,
+    )
 
 
 # ---------------------------------------------------------------------- trials

@@ -90,7 +90,8 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         result_: a `rankwise.Result`, for `result_.plot()` and `result_.history`.
         trust_: how probable it is that the past applies to this data set; None if there is no
             telling.
-        past_: the names of the studies that were learnt from.
+        past_: the names of the studies that were learnt from; none if the method does not learn
+            or they had nothing to teach.
 
     Raises:
         StorageError: the archive cannot be opened, read or written; nothing was fitted.

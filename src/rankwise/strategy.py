@@ -22,7 +22,14 @@ from rankwise.acquisition import Acquisition, ExpectedImprovement, LowerConfiden
 from rankwise.cost import CostModel
 from rankwise.design import Design
 from rankwise.errors import SpaceError, SpaceExhausted, check_name
-from rankwise.proposal import Maximizer, Seen, best_of_set, random_unseen
+from rankwise.proposal import (
+    EVERYWHERE,
+    Maximizer,
+    Seen,
+    best_of_set,
+    crowded,
+    random_unseen,
+)
 from rankwise.searches import Slope, Utility
 from rankwise.space import Encoder
 from rankwise.surrogates.base import Posterior, Surrogate
@@ -255,15 +262,22 @@ class ModelStrategy(Strategy):
             assert self.openings is not None
             return best_of_set(utility, self.openings, seen)
         best = np.argsort(history.losses, kind="stable")[:_ELITE]
+        relative = surrogate.relative or self.acquisition.relative
+        stalled, plateau = 0, len(history) > 1 and not np.ptp(history.losses)  # or all failed
+        if plateau or (surrogate.revisits and crowded(history.X)):
+            stalled = EVERYWHERE
+        elif len(history) and (relative or surrogate.revisits):
+            stalled = len(history) - 1 - int(best[0])
         return self.maximizer(
             utility,
             self.encoder,
             rng,
             seen,
             history.X[best],
-            relative=surrogate.relative or self.acquisition.relative,
+            relative=relative,
             once=self.acquisition.random,
-            stalled=len(history) - 1 - int(best[0]) if len(history) else 0,
+            stalled=stalled,
+            blind=not len(history),
             slope=self._slope(surrogate, history.X if len(history) else pending),
         )
 
@@ -363,9 +377,7 @@ class ModelStrategy(Strategy):
         surrogate = make_surrogate(seed).fit(task)
         if len(pending) and self.liar == "believer":
             surrogate = surrogate.believing(pending)
-        trust = surrogate.trust if len(history) >= _ENOUGH_TO_DOUBT else None
-        if trust is not None and trust < _DOUBT:
-            warnings.warn(DOUBT, UserWarning, stacklevel=2)
+        warn_of_doubt(surrogate.trust, len(history))
         cost = None
         if acquisition.needs_cost:
             make = self.make_cost_surrogate or self.make_surrogate
@@ -390,6 +402,12 @@ class ModelStrategy(Strategy):
             return acquisition(candidates, incumbent, rng, cost.predict(X) if cost else None)
 
         return utility, surrogate
+
+
+def warn_of_doubt(trust: float | None, evaluations: int) -> None:
+    """Say that the past does not apply, if it is trusted little after enough evaluations."""
+    if trust is not None and trust < _DOUBT and evaluations >= _ENOUGH_TO_DOUBT:
+        warnings.warn(DOUBT, UserWarning, stacklevel=3)
 
 
 def _warn_of_fallback(error: Exception) -> None:

@@ -157,12 +157,22 @@ class TaskSet:
         """
         from rankwise.space import Encoder
 
+        if not isinstance(studies, Mapping):
+            raise OptionError(
+                f"studies are a dict from names to studies, not {_kind(studies)}: "
+                '{"first": result, "second": (configurations, losses)}'
+            )
         encoder = space if isinstance(space, Encoder) else Encoder(space)
         tasks = tuple(_task(encoder, name, study) for name, study in studies.items())
         return cls(tasks, (), encoder.fingerprint)
 
     def __len__(self) -> int:
-        return len(self.tasks)
+        return len(self.everything)
+
+    @property
+    def everything(self) -> tuple[Task, ...]:
+        """All tasks, to learn from and for validation."""
+        return self.tasks + self.validation
 
     def split(self, share: float = 0.2, seed: int = 0) -> TaskSet:
         """Set a part of the tasks aside for validation: none of fewer than five.
@@ -173,7 +183,7 @@ class TaskSet:
         """
         if not 0 <= share < 1:
             raise OptionError(f"the share of validation tasks is in [0, 1), not {share!r}")
-        everything = self.tasks + self.validation
+        everything = self.everything
         if len(everything) < _ENOUGH_TO_SPLIT:
             return replace(self, tasks=everything, validation=())
         order = np.random.default_rng(seed).permutation(len(everything))
@@ -233,9 +243,30 @@ def check_one_width(tasks: Iterable[Task]) -> None:
         )
 
 
-def as_task_set(tasks: TaskSet | Iterable[Task]) -> TaskSet:
-    """Tasks as a set; a plain sequence of them is of an unknown space."""
-    return tasks if isinstance(tasks, TaskSet) else TaskSet(tuple(tasks))
+def as_task_set(tasks: TaskSet | Iterable[Task] | None) -> TaskSet:
+    """Tasks as a set; a plain sequence of them is of an unknown space, None is none.
+
+    Raises:
+        OptionError: it is something else.
+    """
+    if isinstance(tasks, TaskSet):
+        return tasks
+    found = tuple(tasks) if isinstance(tasks, Iterable) and not isinstance(tasks, str) else None
+    if tasks is not None and (found is None or not all(isinstance(t, Task) for t in found)):
+        raise OptionError(
+            f"past tasks are a TaskSet or a sequence of Task, not {_kind(tasks)}: "
+            "rankwise.TaskSet.of(space, {name: study, ...}) makes one from results of minimize "
+            "and from pairs of configurations and losses"
+        )
+    return TaskSet(found or ())
+
+
+def _kind(value: Any) -> str:
+    """What something is, for a message."""
+    of = ""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        of = " of " + ", ".join(sorted({type(item).__name__ for item in value})[:3])
+    return f"a {type(value).__name__}{of}"
 
 
 def impute(y: Array) -> Array:

@@ -346,3 +346,39 @@ def test_methods_propose_on_the_grid(method):
 def test_restricting_to_another_kind_is_an_error():
     with pytest.raises(SpaceError, match="'layers' is an integer and not categorical"):
         CommonSpace(SPACE).restricted({"layers": CategoricalDistribution([1])})
+
+
+# ---------------------------------------------------------------------- what a study lacks
+
+
+def test_what_a_study_lacks_is_fixed():
+    params = [
+        {"kernel": "rbf", "gamma": 0.1, "C": 1.0},
+        {"kernel": "poly", "C": 3.0},
+        {"kernel": "rbf", "gamma": 1.0, "C": 9.0},
+    ]
+    space, _ = CommonSpace.of(
+        [past("a", {"kernel": KERNEL, "gamma": GAMMA, "C": FloatDistribution(0.0, 10.0)}, params)]
+    )
+    assert space.typical(params) == {"kernel": "rbf", "gamma": 0.1, "C": 3.0}
+    assert space.unasked([]) == [] and space.unasked(params) == []
+    assert space.unasked([{"kernel": "poly"}]) == ["C"]
+    assert set(space.unasked([{"kernel": "rbf"}])) == {"C", "gamma"}
+    narrow = space.restricted({"kernel": KERNEL}, {"C": 3.0, "gamma": 0.1})
+    rng = np.random.default_rng(0)
+    proposed = [narrow.decode(row) for row in narrow.encoder.sample(50, rng)]
+    assert {p["kernel"] for p in proposed} == {"rbf", "poly", "linear"}
+    for one in proposed:
+        assert one["C"] == pytest.approx(3.0) and one.get("gamma", 0.1) == pytest.approx(0.1)
+        mine = {"kernel": one["kernel"]}
+        assert (narrow.encode([mine]) == narrow.encode([one])).all()
+        assert (narrow.encode([{**one, "C": 7.0}]) == narrow.encode([mine])).all()
+    assert (space.encode([{"kernel": "rbf"}]) != narrow.encode([{"kernel": "rbf"}])).any()
+
+
+def test_a_parent_that_a_study_lacks_goes_with_its_children():
+    params = [{"kernel": k, **({"gamma": 0.1} if k == "rbf" else {})} for k in KERNEL.choices]
+    space, _ = CommonSpace.of([past("a", {"kernel": KERNEL, "gamma": GAMMA}, params)])
+    narrow = space.restricted({"gamma": GAMMA}, {"kernel": "poly"})  # with which there is no gamma
+    row = narrow.encode([{"gamma": 0.5}])[0]
+    assert narrow.decode(row) == {"kernel": "rbf", "gamma": pytest.approx(0.5)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,7 @@ class CommonSpace:
             for name, d in self.distributions.items()
             if isinstance(d, CategoricalDistribution)
         }
+        self._fixed: dict[str, float] = {}  # codes of parameters that a study does not have
         self._switches: dict[str, list[str]] = {}
         for child, condition in self.conditions.items():
             if condition.hidden:
@@ -136,9 +138,18 @@ class CommonSpace:
 
         Whatever was evaluated has a place: numbers outside of the range go to its end, a choice
         that the space does not have (see `encodable`) and a parameter that is absent count as
-        inactive, and names that the space does not have are ignored.
+        inactive, unless it is fixed (see `restricted`), and names that the space does not have
+        are ignored.
         """
-        return self._everything.encode_codes(self._codes(params))
+        codes = self._codes(params)
+        if self._fixed:
+            codes[:, [self._everything.names.index(name) for name in self._fixed]] = np.nan
+            filled = codes.copy()
+            for name, code in self._fixed.items():
+                filled[:, self._everything.names.index(name)] = code
+            active = ~np.isnan(self._everything.deactivate(filled))
+            codes = np.where(np.isnan(codes) & active, filled, codes)
+        return self._everything.encode_codes(codes)
 
     def encodable(self, params: Mapping[str, Any]) -> bool:
         """Whether the space has all choices of a trial, and its numbers are numbers."""
@@ -168,11 +179,35 @@ class CommonSpace:
 
     def complete(self, params: Sequence[Mapping[str, Any]]) -> Mask:
         """Which of n trials have a value for every parameter that should be active, no others."""
+        there, expected = self._activity(params)
+        same: Mask = (there == expected).all(axis=1)
+        return same
+
+    def unasked(self, params: Sequence[Mapping[str, Any]]) -> list[str]:
+        """The parameters that none of n trials has, though at least one of them should."""
+        there, expected = self._activity(params)
+        missing = (expected & ~there).any(axis=0) & ~there.any(axis=0)
+        names = [self._everything.names[j] for j in np.flatnonzero(missing)]
+        return [name for name in names if name not in self._switches]
+
+    def typical(self, params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The median of each number and the most frequent of each choice of some trials."""
+        found: dict[str, Any] = {}
+        for name in self.distributions:
+            values = [trial[name] for trial in params if name in trial]
+            if values and name in self._choices:
+                [(key, _)] = Counter(map(choice_key, values)).most_common(1)
+                found[name] = next(v for v in values if choice_key(v) == key)
+            elif values:
+                found[name] = sorted(values)[(len(values) - 1) // 2]
+        return found
+
+    def _activity(self, params: Sequence[Mapping[str, Any]]) -> tuple[Mask, Mask]:
+        """Which parameters (n, p) trials have, and which they should have."""
         codes = self._codes(params)
         anything = self._everything.from_unit_raw(np.full((1, codes.shape[1]), 0.5))
         expected = self._everything.deactivate(np.where(np.isnan(codes), anything, codes))
-        same: Mask = (np.isnan(codes) == np.isnan(expected)).all(axis=1)
-        return same
+        return ~np.isnan(codes), ~np.isnan(expected)
 
     # ------------------------------------------------------------------ narrower spaces
 
@@ -193,11 +228,20 @@ class CommonSpace:
                     return False
         return True
 
-    def restricted(self, distributions: Mapping[str, BaseDistribution]) -> CommonSpace:
+    def restricted(
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        fixed: Mapping[str, Any] | None = None,
+    ) -> CommonSpace:
         """The same space, columns and fingerprint, with proposals that these distributions have.
 
         A study's own distributions say what is active in it: what they have is, unless they have
         the parameter that decides on it, and a hidden switch of which they have nothing is off.
+
+        Args:
+            distributions: of a study.
+            fixed: values of parameters that the study does not have, though it should: they are
+                proposed alone, and what was evaluated counts as evaluated with them.
 
         Raises:
             SpaceError: a parameter is of another kind, or nothing of its range is in the space.
@@ -216,6 +260,20 @@ class CommonSpace:
                 narrow._choices[name] = self._choices[name].told_by(d)
             elif name in self._numbers:
                 legal[name] = _legal(d)
+        narrow._fixed = {}
+        for name, value in (fixed or {}).items():
+            if name in self._choices:
+                labels = self._choices[name].labels()
+                some = legal.get(name, labels)
+                wanted = labels[self._choices[name].codes[choice_key(value)]]
+                legal[name] = [wanted if wanted in some else some[0]]
+                narrow._fixed[name] = float(labels.index(legal[name][0]))
+            elif name in self._numbers:
+                code = self._numbers[name].nearest(np.array([value], dtype=float))
+                legal[name] = (value, value)
+                narrow._fixed[name] = float(code[0])
+            else:  # only one value is known
+                narrow._fixed[name] = 0.0
         narrow.encoder = self.encoder.restricted(legal)
         return narrow
 

@@ -30,6 +30,7 @@ from rankwise.optimizer import Optimizer
 
 DONE, BUSY, FAILED, UNWRITTEN = "done", "busy", "failed", "unwritten"
 _SEED = "learning_seed"
+_PYTHON = {"True": "true", "False": "false", "None": "null"}  # as JSON has it
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -126,7 +127,7 @@ def split_method(text: str) -> tuple[str, dict[str, Any]]:
         outer, dot, inner = key.partition(".")
         place, key = (options.setdefault(outer, {}), inner) if dot else (options, key)
         try:
-            place[key] = json.loads(value)  # a number, true, false, null
+            place[key] = json.loads(_PYTHON.get(value, value))  # a number, true, false, null
         except ValueError:
             place[key] = value
     return name, options
@@ -144,8 +145,8 @@ def split_methods(text: str) -> list[str]:
 
 
 def check_method(text: str) -> None:
-    """Raise `UnknownNameError` if the method or an option of it does not exist."""
-    methods.check_options(*split_method(text))
+    """Raise an error if the method or an option does not exist, or a value makes no sense."""
+    methods.check_values(*split_method(text))
 
 
 # ---------------------------------------------------------------------- in the workers

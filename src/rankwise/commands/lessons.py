@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from optuna.storages import BaseStorage
 
 from rankwise.archive import Archive
 from rankwise.archive.optuna_storage import uncached
-from rankwise.cache import learnt_optimizer
+from rankwise.cache import NotKept, learnt_optimizer
 from rankwise.commands.places import optuna_at
 from rankwise.errors import StorageError
 from rankwise.searching.record import past_tasks
@@ -45,12 +46,15 @@ class Lesson:
             StorageError: nothing can be written to the folder.
         """
         before = set(folder.glob("*.safetensors"))
-        try:
-            optimizer = learnt_optimizer(method, self.encoder, self.tasks, folder)
-        except OSError as error:
-            raise StorageError(
-                f"what is learnt cannot be kept in {folder} ({error}); check the permissions"
-            ) from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", NotKept)
+            try:
+                optimizer = learnt_optimizer(method, self.encoder, self.tasks, folder)
+            except NotKept as error:
+                raise StorageError(
+                    f"what is learnt cannot be kept in {folder} ({error.__context__}); check the "
+                    "permissions"
+                ) from error
         made = sorted(set(folder.glob("*.safetensors")) - before)
         learner = getattr(optimizer.strategy, "learner", None)
         exam = getattr(learner, "exam", None)

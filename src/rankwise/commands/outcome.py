@@ -74,7 +74,7 @@ def show(facts: dict[str, Any]) -> None:
         say(f"not written to the archive: trials {facts['unsaved']}")
     if facts["past"]:
         trust = "" if facts["trust"] is None else f" (trust in them: {facts['trust']:.0%})"
-        say(f"earlier studies of this space that were known: {len(facts['past'])}{trust}")
+        say(f"earlier studies of this space that were learnt from: {len(facts['past'])}{trust}")
     rows = [(name, *map(_value, v.values())) for name, v in best["params"].items()]
     title = f"best of {facts['trials']} trials: {facts['estimator']}"
     show_table(("hyperparameter", "best", "default"), rows, title=title)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from rankwise.archive.optuna_storage import columns_of_trials, storage_origin, u
 from rankwise.archive.places import model_folder
 from rankwise.archive.studies import PastStudy
 from rankwise.cache import learnt_optimizer
-from rankwise.errors import ConfigurationError, RunWarning, StudyMismatchError
+from rankwise.errors import ConfigurationError, StudyMismatchError
 from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
 from rankwise.study import StudyLog, configuration_of, quiet_optuna, storage_errors
@@ -135,15 +134,7 @@ def make_optimizer(
     options = {**({"progress": progress} if "progress" in row.options else {}), **options}
     folder = model_folder(storage_origin(log.study._storage))
     if folder is not None:
-        try:
-            return learnt_optimizer(method, encoder, past, folder, **options)
-        except OSError as error:
-            warnings.warn(
-                f"what was learnt from the archive cannot be kept in {folder} ({error}); it is "
-                "learnt again by the next search",
-                RunWarning,
-                stacklevel=2,
-            )
+        return learnt_optimizer(method, encoder, past, folder, **options)
     return Optimizer(encoder, method=method, tasks=past if row.transfer else (), **options)
 
 

@@ -50,7 +50,7 @@ def make_run(
     space = _space(search)
     encoder = Encoder(space.space)
     options = dict(search.options or {})
-    methods.check_options(search.method, options)  # wrong names, before a study is created
+    methods.check_values(search.method, options)  # before a study is created
     log = _open_log(search, data, splitter, space, encoder)
     context = {} if search.context is None else data.features(rows=search.context == "rows")
     if context:
@@ -77,7 +77,8 @@ def make_run(
         search.error_score,
     )
     evaluator = CrossValidation(evaluate_candidates, n_jobs, setting, log)
-    return SearchRun(optimizer, evaluator, log, _callbacks(search), [t.name for t in past.tasks])
+    used = [t.name for t in past.tasks] if optimizer.strategy.informed else []
+    return SearchRun(optimizer, evaluator, log, _callbacks(search), used)
 
 
 def _space(search: RankwiseSearchCV) -> EstimatorSpace:

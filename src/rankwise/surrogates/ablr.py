@@ -42,6 +42,7 @@ class AdaptiveBLR(NetworkSurrogate):
     """
 
     file_kind = "adaptive bayesian linear regression"
+    revisits = True
 
     @property
     def _network(self) -> Perceptron:

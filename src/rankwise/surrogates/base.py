@@ -69,6 +69,10 @@ class Surrogate(ABC):
     """Whether what is predicted of a point depends on the others that are asked about with it,
     as ranks do. Predictions of two calls cannot be compared then."""
 
+    revisits = False
+    """Whether it may promise an improvement next to what was evaluated again and again, as a model
+    does that takes differences for noise."""
+
     @property
     def in_losses(self) -> bool:
         """Whether predictions are in units of the loss, not of a score made of losses."""

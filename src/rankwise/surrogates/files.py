@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from rankwise.errors import ModelFileError
 
@@ -37,7 +37,8 @@ def write_model(
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(plain, unfinished, metadata={_KEY: json.dumps(header)})
+        # Not `save_file`, whose files only their owner can read: an archive may be shared.
+        unfinished.write_bytes(save(plain, metadata={_KEY: json.dumps(header)}))
         unfinished.replace(path)
     except (OSError, SafetensorError) as error:
         raise ModelFileError(f"cannot write the model to {path}: {error}") from error
@@ -57,7 +58,9 @@ def read_model(path: str | Path, kind: str) -> tuple[dict[str, torch.Tensor], di
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {}).get(_KEY, "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError as error:
+    except FileNotFoundError as error:  # also of a file that must not be read
+        if path.exists():
+            raise ModelFileError(f"the model file {path} cannot be read: no permission") from error
         raise ModelFileError(f"there is no model file {path}") from error
     except (OSError, SafetensorError, ValueError) as error:
         raise ModelFileError(

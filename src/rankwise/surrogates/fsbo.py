@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from rankwise.errors import OptionError, check_name, is_number
+from rankwise.errors import ModelFileError, OptionError, check_name, is_number
 from rankwise.surrogates.base import Posterior, moments_of_mixture
 from rankwise.surrogates.deep_kernel import (
     KERNELS,
@@ -108,6 +109,14 @@ class DeepKernelGP(NeuralSurrogate):
 
     def _size(self) -> int:
         return self._kernel.size
+
+    def restore(self, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+        learnt = record["settings"]["kernel"]
+        if self.kernel != learnt:
+            raise ModelFileError(
+                f"the file was learnt with kernel {learnt!r}, not {self.kernel!r}"
+            )
+        super().restore(arrays, record)
 
     # ------------------------------------------------------------------ learning
 

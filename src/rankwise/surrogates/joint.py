@@ -293,6 +293,7 @@ class JointSurrogate(TransferSurrogate):
     rows: Rows | None = None
     lengthscales: Array
     noise: float
+    revisits = True
 
     @property
     def meta_learned(self) -> bool:
