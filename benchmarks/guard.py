@@ -41,9 +41,9 @@ from transfer import begin, markdown
 
 from rankwise.bench import protocol
 from rankwise.bench.base import Benchmark, TableProblem
-from rankwise.bench.runner import split_method
 from rankwise.bench.synthetic import FUNCTIONS, family, make_loss
 from rankwise.cache import learnt_optimizer
+from rankwise.methods import split
 from rankwise.space import Encoder
 from rankwise.task import TaskSet
 
@@ -95,7 +95,7 @@ def cell(
     if not path.exists():
         begin()
         warnings.simplefilter("ignore")
-        benchmark, (plain_name, options) = family(name, relatedness=knob), split_method(method)
+        benchmark, (plain_name, options) = family(name, relatedness=knob), split(method)
         optimizer = learnt_optimizer(
             plain_name,
             benchmark.encoder,

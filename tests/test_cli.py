@@ -275,6 +275,18 @@ def test_a_database_that_cannot_be_written_is_left_as_it_is(rankwise, folder):
     assert kept.code == 1 and "cannot be kept in rankwise.db.rankwise" in kept.err
 
 
+def test_a_method_may_have_options(rankwise):
+    words = ("tune", "fruit.csv", "--target", "good", *QUICK)
+    assert rankwise(*words).code == 0
+    found = rankwise(*words, "--seed", "1", "--method", "rgpe:guard=true", "--json")
+    assert found.code == 0 and len(json.loads(found.out)["past"]) == 1
+    wrong = rankwise(*words, "--seed", "2", "--method", "rgpe:guard=perhaps")
+    assert wrong.code == 2 and "guard is True or False, not 'perhaps'" in wrong.err
+    alone = rankwise(*words, "--seed", "3", "--method", "forest", "--json")
+    assert json.loads(alone.out)["past"] == []  # it learnt from none
+    assert rankwise("train", "--method", "rgpe:rows=50").code == 0
+
+
 def test_the_class_that_a_one_sided_metric_is_about_is_said(rankwise):
     words = ("tune", "fruit.csv", "--target", "good", *QUICK, "--metric", "f1", "--json")
     assert "f1 is that of class 'yes'." in json.loads(rankwise(*words).out)["notes"]

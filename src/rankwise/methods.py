@@ -8,6 +8,7 @@ wrong one is answered with the list of the right ones.
 from __future__ import annotations
 
 import inspect
+import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ class Method:
 
 
 _GUARD = {"guard": False}  # an option of all methods that learn from past tasks
+_PYTHON = {"True": "true", "False": "false", "None": "null"}  # as JSON has it
 _PLACES = ("model", "previous", "checkpoint")  # options that are files
 
 
@@ -84,6 +86,26 @@ def get(name: str) -> Method:
     if name not in _TABLE:
         raise UnknownNameError("method", name, _TABLE)
     return _TABLE[name]
+
+
+def split(text: str) -> tuple[str, dict[str, Any]]:
+    """Name and options of a method written like "forest:acquisition=ei,trees=100".
+
+    A dot leads into an option that is a dict: "dre:training.steps=500".
+    """
+    name, _, rest = text.partition(":")
+    options: dict[str, Any] = {}
+    for piece in filter(None, rest.split(",")):
+        key, equals, value = piece.partition("=")
+        if not equals:
+            raise OptionError(f"{text!r}: an option is written name=value, not {piece!r}")
+        outer, dot, inner = key.partition(".")
+        place, key = (options.setdefault(outer, {}), inner) if dot else (options, key)
+        try:
+            place[key] = json.loads(_PYTHON.get(value, value))  # a number, true, false, null
+        except ValueError:
+            place[key] = value
+    return name, options
 
 
 def check_options(name: str, options: Iterable[str]) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rankwise import methods
 from rankwise.bench import cells as cells_module
 from rankwise.bench import collect, registry, run
 from rankwise.bench.cells import Cell, asked_cells, stored_cells
-from rankwise.bench.runner import check_method, split_method, split_methods
+from rankwise.bench.runner import check_method, split_methods
 from rankwise.errors import BenchmarkDataError, OptionError, UnknownNameError
 
 LEARNER = "dre:members=2,width=8,layers=2,epochs=5,training.steps=300"
@@ -234,11 +235,11 @@ def test_methods_and_their_options_are_read():
         "forest:trees=5,acquisition=ei",
         "random",
     ]
-    name, options = split_method("dre:limit=null,loss=listnet,epochs=3,training.steps=7")
+    name, options = methods.split("dre:limit=null,loss=listnet,epochs=3,training.steps=7")
     assert name == "dre"
     assert options == {"limit": None, "loss": "listnet", "epochs": 3, "training": {"steps": 7}}
     for text in ("rgpe:guard=True", "rgpe:guard=true"):  # as in Python, or as in JSON
-        assert split_method(text) == ("rgpe", {"guard": True})
+        assert methods.split(text) == ("rgpe", {"guard": True})
     with pytest.raises(OptionError, match="guard is True or False, not 'yes'"):
         check_method("rgpe:guard=yes")
 

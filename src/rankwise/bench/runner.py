@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +29,6 @@ from rankwise.optimizer import Optimizer
 
 DONE, BUSY, FAILED, UNWRITTEN = "done", "busy", "failed", "unwritten"
 _SEED = "learning_seed"
-_PYTHON = {"True": "true", "False": "false", "None": "null"}  # as JSON has it
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -97,7 +95,7 @@ def run(
     todo = [cell for cell in cells if not cell.is_done(out)]
     with _workers(jobs, backend), Display(progress, len(todo)) as display:
         first = {_learnt_key(c, folder): c for c in reversed(todo)}
-        learning = [c for c in first.values() if methods.get(split_method(c.method)[0]).transfer]
+        learning = [c for c in first.values() if methods.get(methods.split(c.method)[0]).transfer]
         for cell, outcome in _parallel(_prepare, learning[::-1], out, folder):
             _stop_if_unwritten(outcome)
             display.learnt(cell, len(learning))
@@ -113,26 +111,6 @@ def run(
     return cells
 
 
-def split_method(text: str) -> tuple[str, dict[str, Any]]:
-    """Name and options of a method written like "forest:acquisition=ei,trees=100".
-
-    A dot leads into an option that is a dict: "dre:training.steps=500".
-    """
-    name, _, rest = text.partition(":")
-    options: dict[str, Any] = {}
-    for piece in filter(None, rest.split(",")):
-        key, equals, value = piece.partition("=")
-        if not equals:
-            raise OptionError(f"{text!r}: an option is written name=value, not {piece!r}")
-        outer, dot, inner = key.partition(".")
-        place, key = (options.setdefault(outer, {}), inner) if dot else (options, key)
-        try:
-            place[key] = json.loads(_PYTHON.get(value, value))  # a number, true, false, null
-        except ValueError:
-            place[key] = value
-    return name, options
-
-
 def split_methods(text: str) -> list[str]:
     """The methods of a list in which commas separate methods and also options of a method."""
     found: list[str] = []
@@ -146,7 +124,7 @@ def split_methods(text: str) -> list[str]:
 
 def check_method(text: str) -> None:
     """Raise an error if the method or an option does not exist, or a value makes no sense."""
-    methods.check_values(*split_method(text))
+    methods.check_values(*methods.split(text))
 
 
 # ---------------------------------------------------------------------- in the workers
@@ -208,7 +186,7 @@ def _benchmark(cell: Cell, data: Path | None) -> Benchmark:
 
 def _learnt_key(cell: Cell, data: Path | None) -> tuple[str, str, str, int | None]:
     """Equal for cells that need the same model."""
-    name, options = split_method(cell.method)
+    name, options = methods.split(cell.method)
     random = _SEED in methods.get(name).options and _SEED not in options
     key = _benchmark(cell, data).past_key(cell.task)
     return cell.benchmark, cell.method, key, cell.seed if random else None
@@ -228,7 +206,7 @@ def _learnt(
     all runs of a benchmark.
     """
     source = registry.load(benchmark, data)
-    name, options = split_method(method)
+    name, options = methods.split(method)
     if seed is not None:
         options[_SEED] = seed
     past = source.past(key or source.test[0])

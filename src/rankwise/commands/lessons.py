@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -39,8 +40,13 @@ class Lesson:
     encoder: Encoder
     tasks: TaskSet
 
-    def learnt(self, method: str, folder: Path) -> dict[str, Any]:
+    def learnt(self, method: str, folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
         """Learn, unless that was done before, and say what came of it.
+
+        Args:
+            method: its name.
+            folder: where it is kept.
+            options: of the method.
 
         Raises:
             StorageError: nothing can be written to the folder.
@@ -49,7 +55,7 @@ class Lesson:
         with warnings.catch_warnings():
             warnings.simplefilter("error", NotKept)
             try:
-                optimizer = learnt_optimizer(method, self.encoder, self.tasks, folder)
+                optimizer = learnt_optimizer(method, self.encoder, self.tasks, folder, **options)
             except NotKept as error:
                 raise StorageError(
                     f"what is learnt cannot be kept in {folder} ({error.__context__}); check the "

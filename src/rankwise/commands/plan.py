@@ -72,7 +72,7 @@ def prepare(request: Request) -> Plan:
         TableError: nothing can be learnt from the file.
         OptionError, UnknownNameError: an option does not go with the data.
     """
-    methods.get(request.method)  # a wrong name is found before a study is begun
+    methods.check_values(*methods.split(request.method))  # before a study is begun
     problem = Problem.of(read_table(request.data), request.target, request.task)
     notes = list(problem.notes)
     rest, held = problem, None

@@ -26,7 +26,10 @@ def train(
     ] = DEFAULT_ARCHIVE,
     like: Annotated[str, typer.Option(help='Only studies with such names: "xgb-*".')] = "*",
     method: Annotated[
-        str, typer.Option(autocompletion=transfer_names, help="What is to learn.")
+        str,
+        typer.Option(
+            autocompletion=transfer_names, help="What is to learn; with options: fsbo:steps=500."
+        ),
     ] = "auto",
     direction: Annotated[str | None, typer.Option(help="Of tables: minimize or maximize.")] = None,
     as_json: AsJson = False,
@@ -43,10 +46,12 @@ def train(
     from rankwise.commands.lessons import lessons_of
     from rankwise.errors import ArchiveError, OptionError
 
-    if "model" not in methods.get(method).options:
+    name, options = methods.split(method)
+    methods.check_values(name, options)
+    if "model" not in methods.get(name).options:
         able = [name for name in transfer_names("") if "model" in methods.get(name).options]
         raise OptionError(
-            f"method {method!r} keeps nothing that was learnt; these do: {', '.join(able)}"
+            f"method {name!r} keeps nothing that was learnt; these do: {', '.join(able)}"
         )
     past = open_archive(archive, like=like, direction=direction)
     if not past.studies:
@@ -56,7 +61,7 @@ def train(
     facts = []
     for lesson in lessons_of(archive, past):
         say(f"learning {lesson.what} from {len(lesson.tasks)} studies of {past.origin}")
-        facts.append(lesson.learnt(method, past.folder))
+        facts.append(lesson.learnt(name, past.folder, options))
     if as_json:
         show_json({"method": method, "folder": past.folder, "learnt": facts})
         return

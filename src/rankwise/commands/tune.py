@@ -56,7 +56,10 @@ def tune(
     cv: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     rows: Annotated[int, typer.Option(min=10, help="Rows to search on, at most.")] = 20_000,
     method: Annotated[
-        str, typer.Option(autocompletion=method_names, help="What proposes configurations.")
+        str,
+        typer.Option(
+            autocompletion=method_names, help="What proposes; with options: rgpe:guard=true."
+        ),
     ] = "auto",
     compare: Annotated[
         bool, typer.Option("--compare", help="Also run the same without history.")

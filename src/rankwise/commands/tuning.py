@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankwise import methods
 from rankwise.commands.console import DEFAULT_ARCHIVE, Interrupted, say
 from rankwise.commands.places import storage_at
 from rankwise.commands.plan import Plan, prepare, threads_for
@@ -150,6 +151,7 @@ def _search(
     from rankwise.search import RankwiseSearchCV
 
     request, pipelines = plan.request, list(plan.estimators.values())
+    method, options = methods.split(method)
     search = RankwiseSearchCV(
         pipelines if len(pipelines) > 1 else pipelines[0],
         n_trials=request.trials,
@@ -159,6 +161,7 @@ def _search(
         n_jobs=request.n_jobs,
         archive=storage,
         method=method,
+        options=options,
         name=name,
         random_state=request.seed,
         timeout=request.timeout,
