@@ -173,13 +173,13 @@ def test_a_model_is_trained_once_by_several_processes(tmp_path):
 
 
 def test_a_method_that_fails_leaves_its_traceback_and_the_rest_goes_on(tmp_path, capsys):
-    made = run(["quadratics"], ["portfolio:length=0", "random"], out=tmp_path, **FAST)
-    bad = [c for c in made if c.method.startswith("portfolio")]
+    made = run(["quadratics"], ["rgpe:model=nowhere", "random"], out=tmp_path, **FAST)
+    bad = [c for c in made if c.method.startswith("rgpe")]
     good = [c for c in made if c.method == "random"]
     assert len(bad) == len(good) == 10 and all(c.is_done(tmp_path) for c in good)
     error = bad[0].read(tmp_path).error
-    assert "Traceback" in error and "length must be a positive integer" in error
-    assert "failed: quadratics test-0 portfolio:length=0 seed 0" in capsys.readouterr().err
+    assert "Traceback" in error and "a model that has learnt, not both" in error
+    assert "failed: quadratics test-0 rgpe:model=nowhere seed 0" in capsys.readouterr().err
     assert sum(bool(r.error) for r in collect(tmp_path)) == 10
 
 
