@@ -76,9 +76,9 @@ def test_seeds_are_a_number_or_a_list(tmp_path, text, seeds):
 
 
 def test_failed_cells_change_the_exit_code_and_are_tried_again(tmp_path):
-    result = ran(tmp_path, "--methods", "random,portfolio:length=0")
+    result = ran(tmp_path, "--methods", "random,rgpe:model=nowhere")
     assert result.exit_code == 1 and "10 failed" in result.output
-    again = ran(tmp_path, "--methods", "random,portfolio:length=0")
+    again = ran(tmp_path, "--methods", "random,rgpe:model=nowhere")
     assert again.exit_code == 1 and again.output.count("failed: quadratics") == 10
 
 
@@ -87,6 +87,7 @@ def test_failed_cells_change_the_exit_code_and_are_tried_again(tmp_path):
     [
         ("bench run --on quadratic", 2, "unknown benchmark 'quadratic'"),
         ("bench run --on quadratics --methods dree", 2, "unknown method 'dree'"),
+        ("bench run --on quadratics --methods portfolio:length=0", 2, "a positive integer, not 0"),
         ("bench run --on quadratics --seeds x", 2, "--seeds is a number"),
         ("bench run --on quadratics --seeds 0", 2, "--seeds is a number"),
         ("bench run --on tst-svm --data nowhere", 1, "there is no data folder nowhere"),
