@@ -210,7 +210,7 @@ def draw(
     methods: Sequence[str],
     path: Path,
 ) -> None:
-    """Regret after the last trial by relatedness, a panel per method, all families together."""
+    """Regret after the last trial by relatedness, a panel per method, families together."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -235,14 +235,18 @@ def draw(
         )
         axis.set_title(method.partition(":")[0], fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=7)
+        axis.set_yscale("function", functions=(np.sqrt, np.square))  # small ones can be told apart
+        axis.tick_params(labelsize=7, labelbottom=True)
     for axis in np.ravel(axes)[len(methods) :]:
         axis.set_visible(False)
-    np.ravel(axes)[0].legend(fontsize=6, frameon=False)
+    largest = max(max(line(m)) for method in methods for m in (PLAIN, method, guarded(method)))
+    np.ravel(axes)[0].set(ylim=(0.0, 1.1 * largest), yticks=[0.0, 0.01, 0.05, 0.2, 0.5])
+    handles, labels = np.ravel(axes)[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, frameon=False, ncols=3, loc="upper center")
     figure.supxlabel("relatedness of the past: 1 alike, 0 unrelated, -1 opposite", fontsize=9)
     trials = found[names[0], knobs[0], PLAIN].shape[1] - 1
     figure.supylabel(f"regret after {trials} trials", fontsize=9)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0.0, 0.0, 1.0, 0.96))
     figure.savefig(path, dpi=150)
 
 
