@@ -361,6 +361,8 @@ def test_what_a_study_lacks_is_fixed():
         [past("a", {"kernel": KERNEL, "gamma": GAMMA, "C": FloatDistribution(0.0, 10.0)}, params)]
     )
     assert space.typical(params) == {"kernel": "rbf", "gamma": 0.1, "C": 3.0}
+    odd = [{"C": "large"}, {"C": math.nan}, {"C": 7.0}, {"C": None}]
+    assert space.typical(odd) == {"C": 7.0} and space.typical(odd[:2]) == {}
     assert space.unasked([]) == [] and space.unasked(params) == []
     assert space.unasked([{"kernel": "poly"}]) == ["C"]
     assert set(space.unasked([{"kernel": "rbf"}])) == {"C", "gamma"}

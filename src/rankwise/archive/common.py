@@ -198,8 +198,8 @@ class CommonSpace:
             if values and name in self._choices:
                 [(key, _)] = Counter(map(choice_key, values)).most_common(1)
                 found[name] = next(v for v in values if choice_key(v) == key)
-            elif values:
-                found[name] = sorted(values)[(len(values) - 1) // 2]
+            elif numbers := sorted(v for v in values if is_number(v) and v == v):
+                found[name] = numbers[(len(numbers) - 1) // 2]
         return found
 
     def _activity(self, params: Sequence[Mapping[str, Any]]) -> tuple[Mask, Mask]:
