@@ -280,6 +280,7 @@ def test_no_past_is_an_empty_one():
     assert as_task_set(None) == as_task_set(()) == TaskSet(())
 
 
-def test_tasks_for_validation_count():
-    task = Task.of([[0.0], [1.0]], [1.0, 2.0])
-    assert len(TaskSet((task,), (task, task))) == 3 and len(TaskSet((), (task,))) == 1
+def test_everything_are_tasks_to_learn_from_and_for_validation():
+    first, second = (Task.of([[0.0], [1.0]], [1.0, y]) for y in (2.0, 3.0))
+    past = TaskSet((first,), (second,))
+    assert len(past) == 1 and past.everything == (first, second)

@@ -261,7 +261,7 @@ def automatic(
 
 
 def _check_either(model: str | Path | None, past: TaskSet) -> None:
-    if model is not None and len(past):
+    if model is not None and past.everything:
         raise OptionError("give past tasks to learn from or a model that has learnt, not both")
 
 

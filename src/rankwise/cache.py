@@ -58,7 +58,7 @@ def learnt_optimizer(
     row = methods.get(method)
     if not row.transfer:
         return Optimizer(encoder, method=method, seed=0, **options)
-    if "model" not in row.options or "model" in options or not len(past):
+    if "model" not in row.options or "model" in options or not past.everything:
         return Optimizer(encoder, method=method, tasks=past, seed=0, **options)
     path = folder / f"{method}-{_key(row, past, options)}.safetensors"
     if (kept := _read(path, method, encoder, past, options)) is not None:
@@ -67,7 +67,7 @@ def learnt_optimizer(
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
             if (kept := _read(path, method, encoder, past, options)) is None:
-                _logger.info("%s learns %d past studies; kept in %s", method, len(past), folder)
+                _logger.info("%s learns %d past studies; kept in %s", method, len(past.everything), folder)
                 learnt = _learn(path, row, encoder, past, options)
                 if learnt is not None:  # the past had nothing to teach
                     return learnt

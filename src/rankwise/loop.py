@@ -148,7 +148,7 @@ def minimize(
     settle(log, "options", {key: repr(value) for key, value in options.items()})
     design = settle(log, "design", _plain_design(design))
     context = _settled_context(log, checked.context)
-    if len(past):
+    if past.everything:
         settle(log, "past tasks", past.digest)
     checked = _settled_growth(log, checked, grow)
     optimizer = checked.restarted(design=design, seed=seed)

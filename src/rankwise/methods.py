@@ -156,7 +156,7 @@ def make(
     check_options(name, options)
     method = get(name)
     if not method.transfer:
-        if len(as_task_set(tasks)):
+        if as_task_set(tasks).everything:
             able = ", ".join(m.name for m in _TABLE.values() if m.transfer)
             raise OptionError(f"method {name!r} cannot learn from past tasks; these can: {able}")
         return method.build(encoder, **options)
@@ -168,7 +168,7 @@ def make(
             raise OptionError(f"guard is True or False, not {guard!r}")
     past = _checked_tasks(encoder, tasks)
     strategy = method.build(encoder, past, **options)
-    if guard and (len(past) or options.get("model") is not None):
+    if guard and (past.everything or options.get("model") is not None):
         return _guarded(name, strategy, past, guard, options)
     return strategy
 

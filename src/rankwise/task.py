@@ -167,7 +167,7 @@ class TaskSet:
         return cls(tasks, (), encoder.fingerprint)
 
     def __len__(self) -> int:
-        return len(self.everything)
+        return len(self.tasks)
 
     @property
     def everything(self) -> tuple[Task, ...]:
