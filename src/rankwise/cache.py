@@ -67,7 +67,9 @@ def learnt_optimizer(
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
             if (kept := _read(path, method, encoder, past, options)) is None:
-                _logger.info("%s learns %d past studies; kept in %s", method, len(past.everything), folder)
+                _logger.info(
+                    "%s learns %d past studies; kept in %s", method, len(past.everything), folder
+                )
                 learnt = _learn(path, row, encoder, past, options)
                 if learnt is not None:  # the past had nothing to teach
                     return learnt
