@@ -10,7 +10,7 @@ import numpy as np
 import optuna
 import pytest
 
-from rankwise import Encoder, Optimizer, RankwiseSampler, methods
+from rankwise import Encoder, Optimizer, RankwiseSampler, builders, methods
 from rankwise.acquisition import LowerConfidenceBound
 from rankwise.bench.base import TableProblem
 from rankwise.bench.protocol import run
@@ -22,7 +22,7 @@ from rankwise.strategy import DOUBT, FALLBACK, Strategy
 from rankwise.surrogates import RandomForest
 from rankwise.surrogates.leaning import LeaningSurrogate
 from rankwise.task import Task, TaskSet
-from rankwise.trust import NOTHING_EXPECTED, Expectation, agreement
+from rankwise.trust import NOTHING_EXPECTED, Expectation, Witnesses, agreement
 
 ENCODER = Encoder({"x": (0.0, 1.0), "y": (0.0, 1.0)})
 NOTHING = np.empty((0, 2))
@@ -152,8 +152,8 @@ def test_a_kept_model_comes_with_what_to_expect(tmp_path):
     ]
     assert {o.strategy.expectation for o in kept} == {whole.strategy.expectation}
     assert whole.strategy.expectation.mean > 0.5
-    [path] = tmp_path.glob("agreement-*.json")
-    path.write_text('{"mean": 0.25, "spread": 0.5}')  # it is read, not found out again
+    [path] = tmp_path.glob("*.witnesses")
+    Witnesses(None, Expectation(0.25, 0.5)).save(path)  # it is read, not found out again
     again = learnt_optimizer("rgpe", encoder, past, tmp_path, guard=True, progress=False)
     assert again.strategy.expectation == Expectation(0.25, 0.5)
     path.write_text("damaged")
@@ -172,7 +172,7 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_give_up(tmp_path, monke
     def refuse(*args, **kwargs):
         raise PermissionError
 
-    monkeypatch.setattr("pathlib.Path.write_text", refuse)
+    monkeypatch.setattr("pathlib.Path.write_bytes", refuse)
     optimizer = learnt_optimizer("rgpe", encoder, past, tmp_path, guard=True, progress=False)
     assert optimizer.strategy.expectation.mean > 0.5
     (tmp_path / "file").touch()  # what needs no folder is not stopped by one that cannot be
@@ -350,3 +350,41 @@ def test_a_past_that_is_not_followed_is_said():
                 assert not caught
     assert optimizer.trust < 0.2
     assert {str(w.message) for w in caught} == {DOUBT}
+
+
+def hartmann_past(knob):
+    benchmark = family("hartmann", relatedness=knob)
+    return benchmark.encoder, benchmark.past("new-0")
+
+
+def test_a_ranker_leans_on_functions_of_past_tasks(tmp_path):
+    """Its ranks say neither by how much configurations differ nor how the worst compare."""
+    encoder, past = hartmann_past(1.0)
+    few = {"training": {"steps": 2}, "progress": False}
+    kept = [
+        learnt_optimizer("dre", encoder, past, tmp_path, guard=True, **few).strategy
+        for _ in range(2)
+    ]
+    strategies = [*kept, Optimizer(encoder, method="dre", tasks=past, guard=True, **few).strategy]
+    X = encoder.sample(50, np.random.default_rng(0))
+    study = Task.of(X, make_loss("hartmann", "new-0", 1.0).at(X))
+    functions = builders.witnesses(past).functions
+    for strategy in strategies:  # learnt now or read from a file: it is the same
+        judgement = strategy.judge(study)
+        np.testing.assert_allclose(judgement.foreseen, functions.view(X).mean)
+        np.testing.assert_allclose(judgement.foresight(X[:5]), judgement.foreseen[:5])
+    [model] = tmp_path.glob("*.safetensors")
+    alone = Optimizer(encoder, method="dre", model=model, guard=True).strategy
+    places = alone.judge(study).foreseen  # without past tasks there is nothing but its ranks
+    assert 1.0 <= places.min() < places.max() <= 301.0
+    assert methods.make("rgpe", encoder, past, guard=True, progress=False).past is None
+
+
+def test_an_order_that_is_hardly_trusted_has_no_trial():
+    class Trusted(Judgement):
+        trust = 0.0
+
+    one = Trusted(lambda X: X[:, 0], np.arange(2.0), np.arange(2.0))
+    for trust, turns in ((0.19, {Turn.OWN}), (0.21, {Turn.OWN, Turn.PAST})):
+        Trusted.trust = trust
+        assert {one.turn(k, leans=False) for k in range(5, 10)} == turns

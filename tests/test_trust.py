@@ -81,7 +81,7 @@ def test_what_is_expected_decides_where_the_evaluations_do_not():
 
 
 def expectation_of(tasks):
-    return builders.expectation_of(builders.witnesses(TaskSet(tuple(tasks))))
+    return builders.witnesses(TaskSet(tuple(tasks))).expectation
 
 
 def expected(knob, name="hartmann"):

@@ -22,13 +22,10 @@ from rankwise.errors import OptionError, check_count, check_name, is_number
 from rankwise.task import Task, TaskSet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rankwise.acquisition import Acquisition
     from rankwise.space import Encoder
     from rankwise.strategy import Strategy
-    from rankwise.surrogates.sources import Past, Source
-    from rankwise.trust import Expectation
+    from rankwise.trust import Witnesses
 
 _WITNESSES = 100  # past tasks that are asked at most how configurations compare
 _LESSONS, _ROWS = 50, 200  # of which so many are put in order by the others, and rows of each
@@ -332,32 +329,17 @@ def _teaching(past: TaskSet) -> list[Task]:
     return [t for t in past.everything if teaches(t) and t.X.shape[1]]
 
 
-def witnesses(past: TaskSet) -> list[Source]:
-    """The functions of past tasks that have an order, or of some if there are very many."""
-    from rankwise.surrogates.sources import sources_of, task_digest
+def witnesses(past: TaskSet) -> Witnesses:
+    """What the past tasks that have an order say of a study, or some of them if there are many."""
+    from rankwise.surrogates.sources import SourcePast, sources_of, task_digest
     from rankwise.surrogates.threads import one_thread
+    from rankwise.trust import Expectation, Witnesses
 
     tasks = sorted(_teaching(past), key=task_digest)  # in whatever order they are given
+    if not tasks:
+        return Witnesses()
     with one_thread():
-        return sources_of(tasks[:: -(-len(tasks) // _WITNESSES)] if tasks else [])
-
-
-def functions_of(sources: Sequence[Source]) -> Past | None:
-    """A few functions that stand for all of them; None if there is none."""
-    from rankwise.surrogates.sources import SourcePast
-    from rankwise.surrogates.threads import one_thread
-
-    with one_thread():
-        return SourcePast(sources).compact() if sources else None
-
-
-def expectation_of(sources: Sequence[Source]) -> Expectation:
-    """How far past tasks put each other in order."""
-    from rankwise.surrogates.sources import SourcePast
-    from rankwise.surrogates.threads import one_thread
-    from rankwise.trust import Expectation
-
-    different = {source.digest: source.thinned(_ROWS) for source in sources}
-    with one_thread():
-        lessons = SourcePast(list(different.values())).lessons(_LESSONS) if different else ()
-        return Expectation.of(lessons)
+        sources = sources_of(tasks[:: -(-len(tasks) // _WITNESSES)])
+        different = {source.digest: source.thinned(_ROWS) for source in sources}
+        lessons = SourcePast(list(different.values())).lessons(_LESSONS)
+        return Witnesses(SourcePast(sources).compact(), Expectation.of(lessons))

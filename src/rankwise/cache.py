@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import warnings
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from rankwise.errors import ModelFileError, RunWarning
 from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
 from rankwise.task import TaskSet
-from rankwise.trust import Expectation
+from rankwise.trust import Witnesses
 
 _HOW = ("model", "previous", "checkpoint", "progress", "guard")
 """Options that do not change what is learnt."""
@@ -111,7 +109,7 @@ def _read(
     if not path.exists():
         return None
     if options.get("guard") is True:  # a model does not know how past tasks agree
-        options = {**options, "guard": _expectation(past, path.parent)}
+        options = {**options, "guard": _witnesses(past, path.parent)}
     try:
         return Optimizer(encoder, method=method, model=path, seed=0, **options)
     except ModelFileError as error:
@@ -119,30 +117,21 @@ def _read(
         return None
 
 
-def _expectation(past: TaskSet, folder: Path) -> Expectation:
-    """How far past tasks put each other in order, found out now or at some earlier time."""
-    path = folder / f"agreement-{_digest(past.digest)}.json"
-    if (known := _read_expectation(path)) is not None:
-        return known
+def _witnesses(past: TaskSet, folder: Path) -> Witnesses:
+    """What past tasks say of a study, found out now or at some earlier time."""
+    path = folder / f"past-{_digest(past.digest)}.witnesses"  # a file of tensors, but no model
+    with suppress(ModelFileError):
+        return Witnesses.load(path)
+    found = None
     try:
         with FileLock(path.with_suffix(".lock")):
-            if (known := _read_expectation(path)) is not None:
-                return known
-            found = builders.expectation_of(builders.witnesses(past))
-            unfinished = path.with_suffix(".unfinished")
-            unfinished.write_text(json.dumps(asdict(found)), encoding="utf-8")
-            unfinished.replace(path)
-            return found
-    except OSError:  # it cannot be kept
-        return builders.expectation_of(builders.witnesses(past))
-
-
-def _read_expectation(path: Path) -> Expectation | None:
-    """What was kept; None if it is not there, or damaged."""
-    try:
-        return Expectation(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
+            with suppress(ModelFileError):
+                return Witnesses.load(path)
+            found = builders.witnesses(past)
+            found.save(path)
+    except (OSError, ModelFileError):  # it cannot be kept
+        found = found or builders.witnesses(past)
+    return found
 
 
 def _newest(path: Path, method: str) -> Path | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -42,6 +43,7 @@ from rankwise.types import Array, Foresight
 _FIRST = 5  # trials that the past begins with, unless evaluations are there already
 _PROBE = 3  # one in so many of them is drawn at random
 _FOLLOWED = 2.0  # standard deviations from chance at which a model of the study leans
+_LEAST = 0.2  # trust below which an order is given no trial
 _EARLY, _DOUBT = 10, 2.0  # trials in which a doubt counts once, and how often it counts at most
 _ENOUGH = 100  # evaluations that are compared
 _TINY = 1e-9
@@ -110,22 +112,27 @@ class Judgement:
         """Who proposes trial number k, the first of all being 0; k is above that.
 
         The later, the surer it has to be: with c = k / 10, but 1 at least and 2 at most, an order
-        is followed in a share of 1 - c (1 - trust) of the trials, so that from the twentieth on
-        what is trusted by half has none. The past proposes if the fractional part of k times the
-        golden section is below its share over c; of the other trials those of the share by the
-        trust in the sign of `lean` are those of a model that leans.
+        is followed in a share of 1 - c (1 - trust) of the trials, none if the trust is below 1/5,
+        so that from the twentieth on what is trusted by half has none. The past proposes if the
+        fractional part of k times the golden section is below its share over c; of the other
+        trials those of the share by the trust in the sign of `lean` are those of a model that
+        leans.
 
         Args:
             k: the number of the trial.
             leans: there is a model that can lean.
         """
         c = min(max(1.0, k / _EARLY), _DOUBT)
-        if k * _GOLDEN % 1.0 < (1.0 - c * (1.0 - self.trust)) / c:
+
+        def share(trust: float) -> float:
+            return 1.0 - c * (1.0 - trust) if trust >= _LEAST else 0.0
+
+        if k * _GOLDEN % 1.0 < share(self.trust) / c:
             return Turn.PAST
         if not leans or not self.lean:
             return Turn.OWN
         sure = self.expectation.trust(self.agreement, opposite=self.lean < 0)
-        return Turn.LEANING if k * _ROOT % 1.0 < 1.0 - c * (1.0 - sure) else Turn.OWN
+        return Turn.LEANING if k * _ROOT % 1.0 < share(sure) else Turn.OWN
 
 
 @dataclass(frozen=True)
@@ -138,8 +145,9 @@ class GuardedStrategy(Strategy):
         transfer: learns from the past.
         plain: does not; it goes its own way, and leans on the order of the past where that is
             right.
-        past: functions of past tasks, for a strategy that knows good configurations and not how
-            others compare with them: their mean says it.
+        past: functions of past tasks, whose mean says how configurations compare, for a strategy
+            that knows good ones only, or ranks: by these a model of losses cannot lean well. None:
+            the strategy itself says it.
         expectation: how far the past is expected to put a study's evaluations in order.
         memory: of the way of the plain one; it changes how long a proposal takes, not which it is.
     """
@@ -179,9 +187,7 @@ class GuardedStrategy(Strategy):
             return None
         try:
             with one_thread():
-                foresight = self.transfer.foresight(history.context)
-                if foresight is None and (past := self.past) is not None:
-                    foresight = lambda X: past.view(X).mean  # noqa: E731
+                foresight = self._foresight(history.context)
                 if foresight is None:
                     return None
                 foreseen = foresight(history.X)
@@ -195,6 +201,10 @@ class GuardedStrategy(Strategy):
         if not np.isfinite(foreseen).all():
             return None
         return Judgement(foresight, foreseen, history.y, self.expectation)
+
+    def _foresight(self, context: Mapping[str, float]) -> Foresight | None:
+        past = self.past
+        return self.transfer.foresight(context) if past is None else lambda X: past.view(X).mean
 
     def similar_tasks(self, history: Task) -> dict[str, float] | None:
         return self.transfer.similar_tasks(history)

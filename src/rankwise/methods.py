@@ -22,7 +22,7 @@ from rankwise.task import Task, TaskSet, as_task_set
 if TYPE_CHECKING:
     from rankwise.space import Encoder
     from rankwise.strategy import Strategy
-    from rankwise.trust import Expectation
+    from rankwise.trust import Witnesses
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def make(
         tasks: past tasks of the space to learn from, encoded; a plain sequence is split into
             those to learn from and those for validation.
         **options: of the method. `guard` is True, False or, for a model that does not know how
-            past tasks agree, a `rankwise.trust.Expectation`.
+            past tasks agree, the `rankwise.trust.Witnesses` of them.
 
     Raises:
         UnknownNameError: the method or an option does not exist.
@@ -162,9 +162,9 @@ def make(
         return method.build(encoder, **options)
     guard = options.pop("guard", False)
     if not isinstance(guard, bool):
-        from rankwise.trust import Expectation
+        from rankwise.trust import Witnesses
 
-        if not isinstance(guard, Expectation):
+        if not isinstance(guard, Witnesses):
             raise OptionError(f"guard is True or False, not {guard!r}")
     past = _checked_tasks(encoder, tasks)
     strategy = method.build(encoder, past, **options)
@@ -177,7 +177,7 @@ def _guarded(
     name: str,
     strategy: Strategy,
     past: TaskSet,
-    guard: Literal[True] | Expectation,
+    guard: Literal[True] | Witnesses,
     options: dict[str, Any],
 ) -> Strategy:
     """A strategy that uses the past only as far as the past foretells the study's evaluations.
@@ -186,7 +186,7 @@ def _guarded(
         name: of its method.
         strategy: with the past.
         past: tasks that it learnt from; none if it is a model that has learnt.
-        guard: True, or how far the past is expected to put a study's evaluations in order.
+        guard: True, or what past tasks say of a study.
         options: of the method; what the method without the past has too, it takes over.
     """
     from rankwise.guard import GuardedStrategy
@@ -201,14 +201,14 @@ def _guarded(
         shared.pop("liar", None)
     if "acquisition" not in get(plain).options:
         shared.clear()
-    sources = builders.witnesses(past) if guard is True or not strategy.foresees else []
+    witnesses = builders.witnesses(past) if guard is True else guard
     return GuardedStrategy(
         strategy.encoder,
         None,
         strategy,
         make(plain, strategy.encoder, **shared),
-        builders.functions_of(sources) if not strategy.foresees else None,
-        builders.expectation_of(sources) if guard is True else guard,
+        None if strategy.foresees else witnesses.functions,
+        witnesses.expectation,
     )
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr
 from typing_extensions import Self
 
-from rankwise.surrogates.sources import Lesson
+from rankwise.surrogates.sources import Lesson, SourcePast
 from rankwise.surrogates.votes import pair_agreement
 from rankwise.types import Array
 
@@ -133,6 +135,51 @@ def _density(x: float, center: float, width: float) -> float:
 
 NOTHING_EXPECTED = Expectation()
 """Of a past of which nothing can be said: any agreement is as probable."""
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """What past tasks say of a study without a model that has learnt them.
+
+    Attributes:
+        functions: a few that stand for all past tasks; their mean says how configurations compare.
+            None: there are none.
+        expectation: how far they are expected to put a study's evaluations in order.
+    """
+
+    file_kind: ClassVar[str] = "witnesses"
+
+    functions: SourcePast | None = None
+    expectation: Expectation = NOTHING_EXPECTED
+
+    def save(self, path: Path) -> None:
+        """Write them to a file.
+
+        Raises:
+            ModelFileError: the file cannot be written.
+        """
+        import torch
+
+        from rankwise.surrogates.files import write_model
+
+        arrays, record = ({}, {}) if self.functions is None else self.functions.parts()
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        expectation = asdict(self.expectation)
+        write_model(path, self.file_kind, tensors, {**record, "expectation": expectation})
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read them from a file.
+
+        Raises:
+            ModelFileError: there is no such file, it is damaged, or it holds something else.
+        """
+        from rankwise.surrogates.files import read_model
+
+        tensors, record = read_model(path, cls.file_kind)
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        functions = SourcePast.from_parts(arrays, record) if arrays else None
+        return cls(functions, Expectation(**record["expectation"]))
 
 
 def agreement(foresight: Array, losses: Array) -> Agreement:

@@ -69,6 +69,14 @@ class Surrogate(ABC):
     """Whether what is predicted of a point depends on the others that are asked about with it,
     as ranks do. Predictions of two calls cannot be compared then."""
 
+    @property
+    def foresees(self) -> bool:
+        """Whether it says more, before any evaluation, than the mean of past tasks' functions.
+
+        By how much configurations differ, that is, or how that depends on the data.
+        """
+        return not self.relative
+
     revisits = False
     """Whether it may promise an improvement next to what was evaluated again and again, as a model
     does that takes differences for noise."""

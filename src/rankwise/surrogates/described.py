@@ -36,6 +36,7 @@ class DescribedRankingEnsemble(Surrogate):
     """
 
     relative = True
+    foresees = True  # it knows the data
 
     def __init__(self, *, description: str = "data", seed: int = 0, **settings: Any) -> None:
         self.seed = seed
