@@ -47,9 +47,10 @@ from rankwise.bench.base import INITIAL, TableProblem
 from rankwise.bench.cells import stored_cells
 from rankwise.bench.synthetic import family
 from rankwise.errors import check_name
+from rankwise.model_strategy import ModelStrategy
 from rankwise.optimizer import Optimizer
 from rankwise.space import Encoder
-from rankwise.strategy import ModelStrategy, Strategy
+from rankwise.strategy import Strategy
 from rankwise.task import Task, TaskSet
 
 # ---------------------------------------------------------------------- cost

@@ -18,7 +18,8 @@ from rankwise.bench.synthetic import family, make_loss
 from rankwise.cache import learnt_optimizer
 from rankwise.errors import OptionError
 from rankwise.guard import GuardedStrategy, Judgement, Turn, leaning
-from rankwise.strategy import DOUBT, FALLBACK, Strategy
+from rankwise.model_strategy import DOUBT
+from rankwise.strategy import FALLBACK, Strategy
 from rankwise.surrogates import RandomForest
 from rankwise.surrogates.leaning import LeaningSurrogate
 from rankwise.task import Task, TaskSet

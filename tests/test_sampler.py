@@ -27,8 +27,8 @@ from optuna.trial import TrialState
 
 from rankwise import RankwiseSampler
 from rankwise.errors import OptionError, UnknownNameError
+from rankwise.model_strategy import ModelStrategy
 from rankwise.sampling import MISSING, fit_value, past_study
-from rankwise.strategy import ModelStrategy
 
 HASTY = {"members": 2, "width": 4, "layers": 1, "epochs": 3, "training": {"steps": 5}}
 

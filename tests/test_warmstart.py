@@ -11,7 +11,8 @@ from rankwise import Encoder, Optimizer, Task, TaskSet
 from rankwise.baselines import greedy_portfolio
 from rankwise.errors import OptionError, UnknownNameError
 from rankwise.methods import make
-from rankwise.strategy import ModelStrategy, RandomStrategy
+from rankwise.model_strategy import ModelStrategy
+from rankwise.strategy import RandomStrategy
 from rankwise.surrogates.sources import task_digest
 from rankwise.warmstart import InitStrategy, best_rows, greedy_order
 

@@ -173,7 +173,7 @@ def distributional(
     from dataclasses import replace
 
     from rankwise.baselines import legal_rows
-    from rankwise.strategy import ModelStrategy
+    from rankwise.model_strategy import ModelStrategy
 
     assert isinstance(strategy, ModelStrategy)
     return (

@@ -13,9 +13,10 @@ from rankwise.errors import OptionError, check_count
 
 if TYPE_CHECKING:
     from rankwise.acquisition import Acquisition
+    from rankwise.model_strategy import Learner
     from rankwise.proposal import Maximizer
     from rankwise.space import Encoder, Layout
-    from rankwise.strategy import Learner, Strategy
+    from rankwise.strategy import Strategy
     from rankwise.surrogates.base import Surrogate
     from rankwise.surrogates.dre import DeepRankingEnsemble
 
@@ -191,8 +192,8 @@ def assembled(
     """A `ModelStrategy` of these parts, with a design unless the surrogate is informed."""
     from rankwise.acquisition import make_acquisition
     from rankwise.design import Design
+    from rankwise.model_strategy import ModelStrategy
     from rankwise.proposal import Maximizer
-    from rankwise.strategy import ModelStrategy
 
     if liar == "believer" and not (surrogate := make_surrogate(0)).believes:
         raise OptionError(f"{type(surrogate).__name__} cannot believe: choose another liar")

@@ -20,10 +20,11 @@ import numpy as np
 from rankwise.baselines import legal_rows
 from rankwise.design import Design
 from rankwise.errors import OptionError, SpaceExhausted, UnknownNameError, check_count, is_number
+from rankwise.model_strategy import Learner
 from rankwise.parameters import Number
 from rankwise.proposal import Seen, random_unseen
 from rankwise.space import Encoder
-from rankwise.strategy import Explanation, Learner, Strategy
+from rankwise.strategy import Explanation, Strategy
 from rankwise.task import Task
 from rankwise.types import Array, Mask
 

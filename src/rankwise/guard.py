@@ -21,16 +21,9 @@ from functools import cached_property
 
 import numpy as np
 
+from rankwise.model_strategy import DOUBTFUL, Learner, ModelStrategy, warn_of_doubt
 from rankwise.own_way import Memory, OwnWay
-from rankwise.strategy import (
-    FALLBACK,
-    Explanation,
-    Learner,
-    ModelStrategy,
-    RandomStrategy,
-    Strategy,
-    warn_of_doubt,
-)
+from rankwise.strategy import FALLBACK, Explanation, RandomStrategy, Strategy
 from rankwise.surrogates.exact import spread_over
 from rankwise.surrogates.leaning import LeaningSurrogate
 from rankwise.surrogates.sources import Past
@@ -43,7 +36,6 @@ from rankwise.types import Array, Foresight
 _FIRST = 5  # trials that the past begins with, unless evaluations are there already
 _PROBE = 3  # one in so many of them is drawn at random
 _FOLLOWED = 2.0  # standard deviations from chance at which a model of the study leans
-_LEAST = 0.2  # trust below which an order is given no trial
 _EARLY, _DOUBT = 10, 2.0  # trials in which a doubt counts once, and how often it counts at most
 _ENOUGH = 100  # evaluations that are compared
 _TINY = 1e-9
@@ -125,7 +117,7 @@ class Judgement:
         c = min(max(1.0, k / _EARLY), _DOUBT)
 
         def share(trust: float) -> float:
-            return 1.0 - c * (1.0 - trust) if trust >= _LEAST else 0.0
+            return 1.0 - c * (1.0 - trust) if trust >= DOUBTFUL else 0.0
 
         if k * _GOLDEN % 1.0 < share(self.trust) / c:
             return Turn.PAST

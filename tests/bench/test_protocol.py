@@ -8,7 +8,7 @@ import pytest
 from rankwise import Optimizer
 from rankwise.bench import TableProblem, load
 from rankwise.bench.protocol import run
-from rankwise.strategy import ModelStrategy
+from rankwise.model_strategy import ModelStrategy
 
 ENCODER = load("quadratics").encoder
 
