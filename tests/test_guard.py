@@ -386,6 +386,19 @@ def test_an_order_that_is_hardly_trusted_has_no_trial():
         trust = 0.0
 
     one = Trusted(lambda X: X[:, 0], np.arange(2.0), np.arange(2.0))
-    for trust, turns in ((0.19, {Turn.OWN}), (0.21, {Turn.OWN, Turn.PAST})):
+    for trust, turns in ((0.49, {Turn.OWN}), (0.51, {Turn.OWN, Turn.PAST})):
         Trusted.trust = trust
         assert {one.turn(k, leans=False) for k in range(5, 10)} == turns
+
+
+def test_an_order_is_read_backwards_only_if_that_is_trusted_well():
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(60):
+        losses = np.arange(12.0)
+        one = judgement(-losses + rng.normal(0.0, 6.0, 12), losses)
+        if one.lean < 0:
+            sure = one.expectation.trust(one.agreement, opposite=True)
+            leaned = Turn.LEANING in {one.turn(k) for k in range(5, 10)}
+            assert leaned == (sure >= 0.8)
+            seen.add(leaned)
+    assert seen == {True, False}

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rankwise.model_strategy import DOUBTFUL, Learner, ModelStrategy, warn_of_doubt
+from rankwise.model_strategy import Learner, ModelStrategy, warn_of_doubt
 from rankwise.own_way import Memory, OwnWay
 from rankwise.strategy import FALLBACK, Explanation, RandomStrategy, Strategy
 from rankwise.surrogates.exact import spread_over
@@ -36,6 +36,7 @@ from rankwise.types import Array, Foresight
 _FIRST = 5  # trials that the past begins with, unless evaluations are there already
 _PROBE = 3  # one in so many of them is drawn at random
 _FOLLOWED = 2.0  # standard deviations from chance at which a model of the study leans
+_LEAST, _LEAST_OPPOSITE = 0.5, 0.8  # trust from which on an order, or its opposite, has trials
 _EARLY, _DOUBT = 10, 2.0  # trials in which a doubt counts once, and how often it counts at most
 _ENOUGH = 100  # evaluations that are compared
 _TINY = 1e-9
@@ -104,11 +105,11 @@ class Judgement:
         """Who proposes trial number k, the first of all being 0; k is above that.
 
         The later, the surer it has to be: with c = k / 10, but 1 at least and 2 at most, an order
-        is followed in a share of 1 - c (1 - trust) of the trials, none if the trust is below 1/5,
-        so that from the twentieth on what is trusted by half has none. The past proposes if the
-        fractional part of k times the golden section is below its share over c; of the other
-        trials those of the share by the trust in the sign of `lean` are those of a model that
-        leans.
+        is followed in a share of 1 - c (1 - trust) of the trials, but in none if the trust is
+        below 1/2 or, for the opposite of an order, 4/5: a trial for a past of no use is one that
+        the method without it comes later. The past proposes if the fractional part of k times the
+        golden section is below its share over c; of the other trials those of the share by the
+        trust in the sign of `lean` are those of a model that leans.
 
         Args:
             k: the number of the trial.
@@ -116,15 +117,17 @@ class Judgement:
         """
         c = min(max(1.0, k / _EARLY), _DOUBT)
 
-        def share(trust: float) -> float:
-            return 1.0 - c * (1.0 - trust) if trust >= DOUBTFUL else 0.0
+        def share(trust: float, least: float) -> float:
+            return 1.0 - c * (1.0 - trust) if trust >= least else 0.0
 
-        if k * _GOLDEN % 1.0 < share(self.trust) / c:
+        if k * _GOLDEN % 1.0 < share(self.trust, _LEAST) / c:
             return Turn.PAST
         if not leans or not self.lean:
             return Turn.OWN
-        sure = self.expectation.trust(self.agreement, opposite=self.lean < 0)
-        return Turn.LEANING if k * _ROOT % 1.0 < share(sure) else Turn.OWN
+        opposite = self.lean < 0
+        sure = self.expectation.trust(self.agreement, opposite=opposite)
+        part = share(sure, _LEAST_OPPOSITE if opposite else _LEAST)
+        return Turn.LEANING if k * _ROOT % 1.0 < part else Turn.OWN
 
 
 @dataclass(frozen=True)

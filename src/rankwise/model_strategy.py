@@ -35,10 +35,7 @@ DOUBT = "the past does not seem to apply to this study: it is searched mostly wi
 
 LIARS = ("min", "mean", "max", "believer", "sampled-lambda")
 
-DOUBTFUL = 0.2
-"""Trust below which the past does not apply."""
-
-_ENOUGH_TO_DOUBT = 10  # evaluations after which we say so
+_DOUBT, _ENOUGH_TO_DOUBT = 0.2, 10  # trust below which, and evaluations after which, we say so
 _ELITE = 5  # evaluated configurations from which local search starts
 _REFERENCE = 300  # random configurations among which others are put in their place
 _RIVALS = 200  # evaluated configurations among which the incumbent is looked for
@@ -256,7 +253,7 @@ class ModelStrategy(Strategy):
 
 def warn_of_doubt(trust: float | None, evaluations: int) -> None:
     """Say that the past does not apply, if it is trusted little after enough evaluations."""
-    if trust is not None and trust < DOUBTFUL and evaluations >= _ENOUGH_TO_DOUBT:
+    if trust is not None and trust < _DOUBT and evaluations >= _ENOUGH_TO_DOUBT:
         warnings.warn(DOUBT, UserWarning, stacklevel=3)
 
 
