@@ -4,7 +4,7 @@ The thesis behind Deep Ranking Ensembles (section 4.3.1) says no: an observation
 from the start is used for fine-tuning in every step, the latest in one only. Above these counts
 (figures 4.3 to 4.5), below what comes of it: an ensemble with random weights learns more and more
 random points of Branin's function, 100 epochs at each, and ranks points that it has not seen.
-Run: python examples/restart_or_reuse.py [--out FOLDER]
+Run: python examples/restart_or_reuse.py [--out FOLDER] [--seeds 3]
 """
 
 import argparse
@@ -18,7 +18,7 @@ from rankwise.surrogates import DeepRankingEnsemble
 from rankwise.task import Task
 
 BLUE, SKY, ORANGE, RED, PURPLE = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7"
-EPOCHS, POINTS, SEEDS = 100, 30, 3
+EPOCHS, POINTS = 100, 30
 WAYS = {  # name: whether weights are reused, limit of the scores, learning rate; colour, line
     "restart": (False, 3.0, 0.02, BLUE, "-"),
     "reuse": (True, 3.0, 0.02, RED, "--"),
@@ -79,7 +79,7 @@ def draw(curves):
     return figure
 
 
-def main(out):
+def main(out, seeds):
     out.mkdir(parents=True, exist_ok=True)
     print("| step | used most, reuse | used least, reuse | each, restart |\n|---|---|---|---|")
     for step in (25, 50, 100):
@@ -88,13 +88,13 @@ def main(out):
     print("|---|---|---|---|---|---|")
     curves = {}
     for name, (*way, _, _) in WAYS.items():
-        mean = np.mean([learn(*way, seed) for seed in range(SEEDS)], axis=0)
+        mean = np.mean([learn(*way, seed) for seed in range(seeds)], axis=0)
         curves[name] = mean[:, 0]
         cells = [*mean[[9, 19, 29], 0], *mean[9:, 1:].mean(axis=0)]
         print(f"| {name} | {' | '.join(f'{cell:.2f}' for cell in cells)} |")
     best = max(curves, key=lambda name: curves[name][-1])
     print(
-        f"\nbest after {POINTS} points: {best} (means of {SEEDS} seeds; errors from 10 points on)"
+        f"\nbest after {POINTS} points: {best} (means of {seeds} seeds; errors from 10 points on)"
     )
     draw(curves).savefig(out / "ranking-restart.png", dpi=120)
     print(f"wrote {out}/ranking-restart.png")
@@ -103,4 +103,5 @@ def main(out):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("runs/restart_or_reuse"))
+    parser.add_argument("--seeds", type=int, default=3)
     main(**vars(parser.parse_args()))

@@ -14,6 +14,7 @@ SHORTER = {  # what an example takes to be shown quickly
     "digits_network.py": ["--seconds", "3"],
     "inverse_mapping.py": ["--sizes", "3"],
     "ranking_sinusoid.py": ["--starts", "3"],
+    "restart_or_reuse.py": ["--seeds", "1"],
 }
 
 
