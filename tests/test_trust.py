@@ -12,7 +12,7 @@ from scipy.stats import norm
 from rankwise import builders
 from rankwise.bench.synthetic import family
 from rankwise.task import Task, TaskSet
-from rankwise.trust import NOTHING_EXPECTED, USEFUL, Agreement, Expectation, agreement
+from rankwise.trust import NOTHING_EXPECTED, USEFUL, Agreement, Expectation, Witnesses, agreement
 
 
 def counted(foresight, losses):
@@ -140,3 +140,17 @@ def test_tasks_of_opposite_kinds_are_not_expected_to_be_upside_down():
 def test_an_expectation_has_a_mean_and_a_spread(mean, spread):
     with pytest.raises(ValueError, match="positive spread"):
         Expectation(mean, spread)
+
+
+@pytest.mark.parametrize("n", [0, 2, 4])
+def test_witnesses_are_the_same_after_they_were_written(tmp_path, n):
+    rng = np.random.default_rng(0)
+    witnesses = builders.witnesses(TaskSet(tuple(slopes(rng, [1.0] * n))))
+    witnesses.save(tmp_path / "file")
+    again = Witnesses.load(tmp_path / "file")
+    assert again.expectation == witnesses.expectation  # of two tasks an infinite spread
+    assert (again.functions is None) == (witnesses.functions is None) == (n == 0)
+    if n:
+        X = rng.random((5, witnesses.functions.sources[0].X.shape[1]))
+        one, other = (w.functions.view(X).mean for w in (witnesses, again))
+        np.testing.assert_array_equal(one, other)
