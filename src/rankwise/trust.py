@@ -178,7 +178,7 @@ class Witnesses:
 
         tensors, record = read_model(path, cls.file_kind)
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        functions = SourcePast.from_parts(arrays, record) if arrays else None
+        functions = SourcePast.from_parts(arrays, record).compact() if arrays else None
         return cls(functions, Expectation(**record["expectation"]))
 
 
