@@ -59,6 +59,7 @@ def past_studies_page(session, shown, folder):
 
 def methods_page(session, shown, folder):
     assert "'kind': 'a'" in shown and "Did you mean 'mbo'?" in shown
+    assert "4 True" in shown and "positive integer, not 0" in shown
 
 
 def prior_page(session, shown, folder):

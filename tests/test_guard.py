@@ -21,6 +21,7 @@ from rankwise.guard import GuardedStrategy, Judgement, Turn, leaning
 from rankwise.model_strategy import DOUBT
 from rankwise.strategy import FALLBACK, Strategy
 from rankwise.surrogates import RandomForest
+from rankwise.surrogates.described import DescribedRankingEnsemble
 from rankwise.surrogates.leaning import LeaningSurrogate
 from rankwise.task import Task, TaskSet
 from rankwise.trust import NOTHING_EXPECTED, Expectation, Witnesses, agreement
@@ -353,14 +354,10 @@ def test_a_past_that_is_not_followed_is_said():
     assert {str(w.message) for w in caught} == {DOUBT}
 
 
-def hartmann_past(knob):
-    benchmark = family("hartmann", relatedness=knob)
-    return benchmark.encoder, benchmark.past("new-0")
-
-
 def test_a_ranker_leans_on_functions_of_past_tasks(tmp_path):
     """Its ranks say neither by how much configurations differ nor how the worst compare."""
-    encoder, past = hartmann_past(1.0)
+    benchmark = family("hartmann")
+    encoder, past = benchmark.encoder, benchmark.past("new-0")
     few = {"training": {"steps": 2}, "progress": False}
     kept = [
         learnt_optimizer("dre", encoder, past, tmp_path, guard=True, **few).strategy
@@ -379,6 +376,7 @@ def test_a_ranker_leans_on_functions_of_past_tasks(tmp_path):
     places = alone.judge(study).foreseen  # without past tasks there is nothing but its ranks
     assert 1.0 <= places.min() < places.max() <= 301.0
     assert methods.make("rgpe", encoder, past, guard=True, progress=False).past is None
+    assert DescribedRankingEnsemble().foresees  # its ranks depend on the data
 
 
 def test_an_order_that_is_hardly_trusted_has_no_trial():
@@ -391,14 +389,15 @@ def test_an_order_that_is_hardly_trusted_has_no_trial():
         assert {one.turn(k, leans=False) for k in range(5, 10)} == turns
 
 
-def test_an_order_is_read_backwards_only_if_that_is_trusted_well():
+@pytest.mark.parametrize(("sign", "least"), [(1.0, 0.5), (-1.0, 0.8)])
+def test_a_model_leans_only_on_what_is_trusted_and_backwards_if_that_is_trusted_well(sign, least):
     rng, seen = np.random.default_rng(0), set()
-    for _ in range(60):
+    for _ in range(200):
         losses = np.arange(12.0)
-        one = judgement(-losses + rng.normal(0.0, 6.0, 12), losses)
-        if one.lean < 0:
-            sure = one.expectation.trust(one.agreement, opposite=True)
-            leaned = Turn.LEANING in {one.turn(k) for k in range(5, 10)}
-            assert leaned == (sure >= 0.8)
-            seen.add(leaned)
+        one = judgement(sign * losses + rng.normal(0.0, 6.0, 12), losses)
+        if sign * one.lean > 0:
+            sure = one.expectation.trust(one.agreement, opposite=sign < 0)
+            followed = {one.turn(k) for k in range(5, 10)} != {Turn.OWN}
+            assert followed == (sure >= least)
+            seen.add(followed)
     assert seen == {True, False}

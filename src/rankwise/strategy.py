@@ -17,11 +17,7 @@ from typing_extensions import Self
 
 from rankwise.design import Design
 from rankwise.errors import SpaceError, SpaceExhausted
-from rankwise.proposal import (
-    Seen,
-    best_of_set,
-    random_unseen,
-)
+from rankwise.proposal import Seen, best_of_set, random_unseen
 from rankwise.space import Encoder
 from rankwise.task import Task
 from rankwise.types import Array, Foresight
