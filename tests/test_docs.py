@@ -11,13 +11,25 @@ from pathlib import Path
 import pytest
 
 import rankwise
+from rankwise.archive.sources import registry
+from rankwise.methods import added
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 import execute  # noqa: E402
 
 
-@pytest.mark.parametrize("module", ["loop", "optimizer", "shorthand", "sampler", "bench.handler"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "run.loop",
+        "run.optimizer",
+        "space.shorthand",
+        "integrations.optuna.sampler",
+        "methods.added",
+        "bench.hpob_handler",
+    ],
+)
 def test_examples_in_docstrings(module):
     result = doctest.testmod(importlib.import_module(f"rankwise.{module}"))
     assert result.attempted > 0
@@ -34,6 +46,13 @@ def test_the_readmes_examples(tmp_path):
 def run(page: str, folder: Path) -> tuple[dict, str]:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return execute.run(text, page, folder)
+
+
+@pytest.fixture(autouse=True)
+def _without_plug_ins_of_pages(monkeypatch):
+    """What a page registers is forgotten after it."""
+    monkeypatch.setattr(added, "_ADDED", dict(added._ADDED))
+    monkeypatch.setattr(registry, "_ADDED", list(registry._ADDED))
 
 
 PAGES = sorted(
@@ -57,9 +76,13 @@ def past_studies_page(session, shown, folder):
     assert rankwise.archive.read_context(session["study"])["rows"] == 48_000
 
 
-def methods_page(session, shown, folder):
+def parts_page(session, shown, folder):
     assert "'kind': 'a'" in shown and "Did you mean 'mbo'?" in shown
-    assert "4 True" in shown and "positive integer, not 0" in shown
+    assert "positive integer, not 0" in shown
+
+
+def guard_page(session, shown, folder):
+    assert "4 True" in shown
 
 
 def prior_page(session, shown, folder):
@@ -83,10 +106,30 @@ def networks_page(session, shown, folder):
     assert "preserved: True ()" in shown
 
 
+def past_page(session, shown, folder):
+    assert "Optuna (trials_dataframe)" in shown and "'sweep-1'" in shown
+    assert len(session["folder"].studies) == 3 and "['depth', 'lr'] ['a1b2', '2'," in shown
+    assert session["search"].studies[0].direction == "maximize"
+    assert session["curves"].studies[0].pruned.sum() == 4 and len(session["ray_table"].tasks) == 1
+
+
+def re_tune_page(session, shown, folder):
+    assert session["archive"].ageing.half_life is not None and "halved every" in shown
+    assert len(session["ageless"].tasks) == 18
+
+
+def plugins_page(session, shown, folder):
+    assert session["result"].best_value < 0.1 and "'warm': True" in shown
+
+
 CLAIMS = {
+    "where-is-my-past.md": past_page,
+    "re-tune.md": re_tune_page,
+    "plugins.md": plugins_page,
     "minimize.md": minimize_page,
     "past-studies.md": past_studies_page,
-    "methods.md": methods_page,
+    "guard.md": guard_page,
+    "parts.md": parts_page,
     "prior.md": prior_page,
     "ranking.md": ranking_page,
     "estimators.md": estimators_page,

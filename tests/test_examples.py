@@ -11,9 +11,10 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 SHORTER = {  # what an example takes to be shown quickly
+    "demo.py": ["runs/demo", "1", "6"],
     "digits_network.py": ["--seconds", "3"],
     "inverse_mapping.py": ["--sizes", "3"],
-    "ranking_sinusoid.py": ["--starts", "3"],
+    "ranking_sinusoid.py": ["--starts", "2", "--steps", "100"],
     "restart_or_reuse.py": ["--seeds", "1"],
 }
 

@@ -6,9 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from support import ROOT
 
 import rankwise
 
+SOURCE = ROOT / "src" / "rankwise"
 HEAVY = ("torch", "ConfigSpace", "sklearn", "optuna", "pandas", "matplotlib", "numpy")
 
 
@@ -25,6 +27,12 @@ def test_importing_loads_nothing_heavy():
 def test_listing_methods_loads_no_model():
     loaded = modules_after("import rankwise; rankwise.methods.available()")
     assert not loaded & {"torch", "ConfigSpace", "sklearn"}
+
+
+def test_the_sampler_is_imported_without_what_only_a_proposal_needs():
+    loaded = modules_after("from rankwise import RankwiseSampler")
+    heavy = {"torch", "ConfigSpace", "sklearn", "pandas", "sqlalchemy"}
+    assert not loaded & {*heavy, "scipy.stats", "scipy.optimize", "scipy.spatial", "scipy.sparse"}
 
 
 def test_a_forest_needs_no_torch():
@@ -52,3 +60,26 @@ def test_every_public_name_exists_and_is_documented(name):
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="nothing_like_that"):
         _ = rankwise.nothing_like_that
+
+
+SURROGATES = sorted(
+    ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in (SOURCE / "surrogates").rglob("*.py")
+)
+
+
+def test_surrogates_need_no_search_space_and_no_optimizer():
+    """All modules are imported in one process: none of them may load the others' packages."""
+    pytest.importorskip("torch")
+    loaded = modules_after(f"import {', '.join(SURROGATES)}")
+    assert not loaded & {"ConfigSpace", "optuna", "rankwise.run", "rankwise.strategies"}
+    assert "rankwise.surrogates.single_study.forest" in loaded
+
+
+def test_packages_work_as_attributes_and_complete_to_public_names():
+    import rankwise
+
+    assert callable(rankwise.report.write_report)  # as the README writes it
+    for name in ("report", "archive", "estimators", "methods", "space", "bench"):
+        package = getattr(rankwise, name)
+        assert set(dir(package)) == set(package.__all__)

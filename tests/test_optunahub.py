@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import re
 import subprocess
 import sys
 import types
@@ -59,8 +61,8 @@ def front_matter() -> dict[str, object]:
 def test_the_files_that_the_hub_wants_are_there_and_no_others():
     found = {p.relative_to(FOLDER).as_posix() for p in FOLDER.rglob("*") if p.is_file()}
     code = {"__init__.py", "sampler.py", "example.py", "tests/test_sampler.py"}
-    texts = {"LICENSE", "README.md", "requirements.txt"}
-    assert {name for name in found if "__pycache__" not in name} == code | texts
+    texts = {"LICENSE", "README.md", "requirements.txt", "images/regret.png"}
+    assert {name for name in found if "cache" not in name} == code | texts
     assert (FOLDER / "LICENSE").read_text().startswith("MIT License\n")
     assert (FOLDER / "requirements.txt").read_text().split() == ["rankwise"]
 
@@ -72,6 +74,23 @@ def test_the_front_matter_is_complete():
     assert "sampler" in head["tags"] and head["license"] == "MIT License"
     assert all(isinstance(tag, str) for tag in head["tags"])
     assert optuna.__version__ in head["optuna_versions"]
+
+
+def test_the_text_has_the_sections_of_the_registry_and_its_pictures_exist():
+    text = (FOLDER / "README.md").read_text()
+    sections = re.findall("^## (.+)$", text, re.MULTILINE)
+    assert sections == ["Abstract", "APIs", "Installation", "Example", "Others"]
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", text)
+    assert pictures and all((FOLDER / picture).is_file() for picture in pictures)
+
+
+def test_the_arguments_in_the_text_are_those_of_the_sampler():
+    (shown,) = re.findall(r"`RankwiseSampler\((.+)\)`", (FOLDER / "README.md").read_text())
+    parameters = inspect.signature(rankwise.RankwiseSampler).parameters.values()
+    defaults = {p.name: repr(p.default).replace("'", '"') for p in parameters}
+    for argument in shown.replace("*, ", "").split(", "):
+        name, _, default = argument.partition("=")
+        assert defaults[name] == default
 
 
 def test_the_package_gives_the_sampler_of_the_library(package):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankwise.lazy import lazy_names
+from rankwise._core.lazy import lazy_names
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from rankwise import (
@@ -17,27 +17,33 @@ if TYPE_CHECKING:
         archive,
         bench,
         context,
-        design,
         errors,
+        estimators,
         learners,
-        losses,
         methods,
-        proposal,
+        networks,
+        report,
+        space,
         surrogates,
     )
-    from rankwise.asking import suggest
-    from rankwise.boxes import bounding_box
-    from rankwise.context import Context
-    from rankwise.design import Design
-    from rankwise.growing import Growing
-    from rankwise.loop import minimize
-    from rankwise.optimizer import Optimizer, Trial
-    from rankwise.result import Result
-    from rankwise.sampler import RankwiseSampler
-    from rankwise.search import RankwiseSearchCV
-    from rankwise.shorthand import make_space
-    from rankwise.space import Encoder
-    from rankwise.task import Task, TaskSet
+    from rankwise.acquisition import maximizer as proposal
+    from rankwise.context.data import Context
+    from rankwise.history.promising_box import bounding_box
+    from rankwise.history.task import Task, TaskSet
+    from rankwise.history.trial import Trial
+    from rankwise.integrations.optuna.pruner import RankwisePruner
+    from rankwise.integrations.optuna.sampler import RankwiseSampler
+    from rankwise.integrations.sklearn.search_cv import RankwiseSearchCV
+    from rankwise.run.loop import minimize
+    from rankwise.run.optimizer import Optimizer
+    from rankwise.run.result import Result
+    from rankwise.space import design
+    from rankwise.space.design import Design
+    from rankwise.space.encoder import Encoder
+    from rankwise.space.shorthand import make_space
+    from rankwise.storage.suggest_space import suggest
+    from rankwise.strategies.growing import Growing
+    from rankwise.surrogates.ranking import losses
 
 __all__ = [
     "Context",
@@ -45,6 +51,7 @@ __all__ = [
     "Encoder",
     "Growing",
     "Optimizer",
+    "RankwisePruner",
     "RankwiseSampler",
     "RankwiseSearchCV",
     "Result",
@@ -58,48 +65,55 @@ __all__ = [
     "context",
     "design",
     "errors",
+    "estimators",
     "learners",
     "losses",
     "make_space",
     "methods",
     "minimize",
+    "networks",
     "proposal",
+    "report",
+    "space",
     "suggest",
     "surrogates",
 ]
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Context": "context.data",
-        "Design": "design",
-        "Encoder": "space",
-        "Growing": "growing",
-        "Optimizer": "optimizer",
-        "RankwiseSampler": "sampler",
-        "RankwiseSearchCV": "search",
-        "Result": "result",
-        "Task": "task",
-        "TaskSet": "task",
-        "Trial": "optimizer",
+        "Design": "space.design",
+        "Encoder": "space.encoder",
+        "Growing": "strategies.growing",
+        "Optimizer": "run.optimizer",
+        "RankwisePruner": "integrations.optuna.pruner",
+        "RankwiseSampler": "integrations.optuna.sampler",
+        "RankwiseSearchCV": "integrations.sklearn.search_cv",
+        "Result": "run.result",
+        "Task": "history.task",
+        "TaskSet": "history.task",
+        "Trial": "history.trial",
+        "bounding_box": "history.promising_box",
+        "make_space": "space.shorthand",
+        "minimize": "run.loop",
+        "suggest": "storage.suggest_space",
+    },
+    {
         "acquisition": "acquisition",
         "archive": "archive",
         "bench": "bench",
-        "bounding_box": "boxes",
         "context": "context",
-        "design": "design",
+        "design": "space.design",
         "errors": "errors",
+        "estimators": "estimators",
         "learners": "learners",
-        "losses": "losses",
-        "make_space": "shorthand",
+        "losses": "surrogates.ranking.losses",
         "methods": "methods",
-        "minimize": "loop",
-        "proposal": "proposal",
-        "suggest": "asking",
+        "networks": "networks",
+        "proposal": "acquisition.maximizer",
+        "report": "report",
+        "space": "space",
         "surrogates": "surrogates",
     },
 )
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])

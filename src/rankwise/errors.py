@@ -1,4 +1,4 @@
-"""What can go wrong, one class per kind of mistake.
+"""Exceptions, one class per kind of mistake.
 
 Every message says what was wrong, where, and what to do about it.
 """
@@ -36,7 +36,11 @@ class UnknownNameError(RankwiseError, ValueError):
 
 
 class OptionError(RankwiseError, ValueError):
-    """An argument has a value that makes no sense."""
+    """An argument has an invalid value."""
+
+
+class MissingPackageError(OptionError, ImportError):
+    """An optional package is not installed."""
 
 
 class SpaceExhausted(RankwiseError):
@@ -52,11 +56,15 @@ class StorageError(RankwiseError, OSError):
 
 
 class ArchiveError(RankwiseError, ValueError):
-    """Past studies cannot be read from where they should be, or none of them can be used."""
+    """Past studies cannot be read, or none of them can be used."""
+
+
+class FallbackError(RankwiseError, RuntimeError):
+    """A sampler with `strict=True` would have to fall back to a simpler proposal."""
 
 
 class ModelFileError(RankwiseError, ValueError):
-    """A file does not hold the model that is asked for, or cannot be written."""
+    """A file does not contain the requested model, or cannot be written."""
 
 
 class BenchmarkDataError(RankwiseError, ValueError):
@@ -68,7 +76,7 @@ class TableError(RankwiseError, ValueError):
 
 
 class GeometryError(RankwiseError, ValueError):
-    """A network cannot be built: a kernel is larger than what is left of the image, ..."""
+    """A network cannot be built, for instance because a kernel is larger than its input."""
 
 
 class TrainingDiverged(RankwiseError, ArithmeticError):
@@ -80,7 +88,7 @@ class NetworkTooLarge(RankwiseError, MemoryError):
 
 
 class RunWarning(UserWarning):
-    """Something in a run went wrong or is not as it was, and the run goes on."""
+    """Warning about a problem that does not end the run."""
 
 
 def check_count(name: str, value: Any) -> int:
@@ -91,7 +99,7 @@ def check_count(name: str, value: Any) -> int:
 
 
 def is_number(value: object, kind: type = Real) -> bool:
-    """Whether something is a number of Python's or NumPy's, and not True or False."""
+    """True if a value is a Python or NumPy number and not a bool."""
     return isinstance(value, kind) and not isinstance(value, bool)
 
 

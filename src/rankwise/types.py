@@ -1,4 +1,4 @@
-"""Names for types that many modules share."""
+"""Type names that many modules share."""
 
 from __future__ import annotations
 
@@ -14,4 +14,9 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 Configuration: TypeAlias = dict[str, Any]
 """One point of a space: the active hyperparameters and their values, as plain Python objects."""
 Foresight: TypeAlias = Callable[[Array], Array]
-"""From configurations (n, d) to numbers (n,) by which the past alone orders them; low is good."""
+"""Function from configurations (n, d) to predictions (n,) of past studies alone; low is good."""
+
+
+def sign_of(direction: str) -> float:
+    """Return 1 for "minimize" and -1 for "maximize": sign times value is a loss."""
+    return 1.0 if direction == "minimize" else -1.0

@@ -12,7 +12,7 @@ from optuna.distributions import BaseDistribution
 from optuna.trial import TrialState, create_trial
 
 from rankwise.archive import PastStudy
-from rankwise.task import OK
+from rankwise.history.task import OK
 
 
 def past(

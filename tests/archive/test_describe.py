@@ -8,12 +8,12 @@ import math
 import numpy as np
 import optuna
 import pytest
-from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from archive.past import fill, past
 from rankwise.archive import Archive, open_archive
 from rankwise.archive.agreement import agreement, rank_correlation
-from rankwise.task import FAILED, OK, Task
+from rankwise.history.task import FAILED, OK, Task
 
 X = FloatDistribution(0.0, 1.0)
 
@@ -81,6 +81,15 @@ def test_everything_is_in_the_text_and_in_the_data():
     assert {p["name"]: p["studies"] for p in data["parameters"]}["momentum"] == 2
 
 
+def test_parameters_that_cannot_be_used_are_said():
+    space = {"x": X, "seed": IntDistribution(0, 2**62), "epochs": IntDistribution(5, 5)}
+    params = [{"x": v, "seed": 2**61, "epochs": 5} for v in np.linspace(0, 1, 5)]
+    odd = [past(name, space, params, np.arange(5.0)) for name in ("a", "b")]
+    text = str(Archive([*odd, grid("c", 1.0)]).describe())
+    assert "parameter 'seed' is not used: its integers are too large" in text
+    assert "(in 2 studies)" in text and "epochs: always 5" in text and "seed: " not in text
+
+
 def test_counts_and_rare_parameters():
     mixed = past(
         "mixed",
@@ -92,7 +101,7 @@ def test_counts_and_rare_parameters():
     description = Archive([mixed, grid("a", 1.0)]).describe()
     facts = description.studies[0]
     assert (facts.trials, facts.ok, facts.failed, facts.best) == (3, 2, 1, 0.5)
-    assert "c: one of ['a'], not in every trial (in 1 studies)" in str(description)
+    assert "c: one of ['a'], not in every trial (in 1 study)" in str(description)
     assert json.dumps(description.to_dict(), allow_nan=False)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from rankwise.bench.base import INITIAL, MODIFIERS, Benchmark, OpenProblem, TableProblem
 from rankwise.errors import OptionError, UnknownNameError
-from rankwise.space import Encoder
-from rankwise.task import Task
+from rankwise.history.task import Task
+from rankwise.space.encoder import Encoder
 
 ENCODER = Encoder({"x": (0.0, 1.0)})
 

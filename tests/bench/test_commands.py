@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rankwise
-from rankwise.cli import app, main
+from rankwise.cli.app import app, main
 
 runner = CliRunner()
 
@@ -138,5 +138,5 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
         _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 130 and "what is finished is kept" in errors
+    assert process.returncode == 130 and "finished work is kept" in errors
     assert 1 <= len(list(tmp_path.glob("cells/*/*/*.json"))) < 25

@@ -12,7 +12,7 @@ import pytest
 
 from bench.invented import METHODS, invented, run
 from rankwise.bench import figures
-from rankwise.bench.panel import make_panel
+from rankwise.bench.run_arrays import make_panel
 from rankwise.bench.significance import compare
 from rankwise.bench.statistics import average_ranks, mean_regrets
 from rankwise.errors import BenchmarkDataError

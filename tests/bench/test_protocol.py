@@ -8,7 +8,7 @@ import pytest
 from rankwise import Optimizer
 from rankwise.bench import TableProblem, load
 from rankwise.bench.protocol import run
-from rankwise.model_strategy import ModelStrategy
+from rankwise.strategies.model_based import ModelStrategy
 
 ENCODER = load("quadratics").encoder
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench.bench_data import DATA, needs_data
-from rankwise.bench.panel import make_panels
 from rankwise.bench.published import is_transfer, read_published
+from rankwise.bench.run_arrays import make_panels
 from rankwise.bench.statistics import block_ranks
 from rankwise.errors import BenchmarkDataError, OptionError
 
@@ -74,8 +74,8 @@ def test_a_folder_stands_for_its_discrete_results(tmp_path):
     ("changes", "message"),
     [
         ({"seed": None}, "an array is missing"),
-        ({"incumbent": np.zeros(4)}, "no table of numbers"),
-        ({"incumbent": np.array([["a", "b"], ["c", "d"]])}, "no table of numbers"),
+        ({"incumbent": np.zeros(4)}, "not a table of numbers"),
+        ({"incumbent": np.array([["a", "b"], ["c", "d"]])}, "not a table of numbers"),
         ({"incumbent": np.zeros((3, 4))}, "one entry for each row"),
         ({"space": np.array(["11"])}, "one entry for each row"),
         ({"incumbent": np.array([[0.5, np.nan], [0.1, 0.2]])}, "not between 0 and 1"),

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from rankwise import methods
+from rankwise.bench import benchmarks as registry
 from rankwise.bench import cells as cells_module
-from rankwise.bench import collect, registry, run
+from rankwise.bench import collect, run
 from rankwise.bench.cells import Cell, asked_cells, stored_cells
 from rankwise.bench.runner import check_method, split_methods
 from rankwise.errors import BenchmarkDataError, OptionError, UnknownNameError
@@ -32,7 +33,7 @@ def results(out: Path) -> dict[str, bytes]:
 
 def command(out: Path, methods: str, *more: str, jobs: int = 2) -> list[str]:
     words = f"bench run --on quadratics --methods {methods} --seeds 0,1 --trials 6 --initial 3"
-    rankwise = [sys.executable, "-m", "rankwise.cli"]
+    rankwise = [sys.executable, "-m", "rankwise.cli.app"]
     return [*rankwise, *words.split(), "--jobs", str(jobs), "--out", str(out), *more]
 
 
@@ -125,7 +126,7 @@ COUNTING = """
 import sys, time
 from dataclasses import replace
 from pathlib import Path
-from rankwise.bench import protocol, registry, run, runner
+from rankwise.bench import benchmarks as registry, protocol, run, runner
 
 log = Path(sys.argv[2])
 real = runner.run_problem
@@ -178,7 +179,7 @@ def test_a_method_that_fails_leaves_its_traceback_and_the_rest_goes_on(tmp_path,
     good = [c for c in made if c.method == "random"]
     assert len(bad) == len(good) == 10 and all(c.is_done(tmp_path) for c in good)
     error = bad[0].read(tmp_path).error
-    assert "Traceback" in error and "a model that has learnt, not both" in error
+    assert "Traceback" in error and "a model that has learnt from them, not both" in error
     assert "failed: quadratics test-0 rgpe:model=nowhere seed 0" in capsys.readouterr().err
     assert sum(bool(r.error) for r in collect(tmp_path)) == 10
 
@@ -189,7 +190,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path):
     kept = {path: data for path, data in results(tmp_path).items() if path not in str(victim)}
     victim.unlink()
     victim.with_name(f"{victim.name}.unfinished").symlink_to("/dev/full")
-    with pytest.raises(BenchmarkDataError, match=r"cannot write .*No space left.*is kept"):
+    with pytest.raises(BenchmarkDataError, match=r"cannot write .*No space left.*are kept"):
         run(["quadratics"], ["random"], out=tmp_path, **FAST)
     assert results(tmp_path) == kept and len(kept) == 9
     run(["quadratics"], ["random"], out=tmp_path, **FAST)
@@ -217,7 +218,7 @@ def test_missing_cells_are_collected_as_missing(tmp_path):
         ({"method_names": ["dre:epoch=3"]}, UnknownNameError, "epochs"),
         ({"method_names": ["dre:epochs"]}, OptionError, "name=value"),
         ({"trials": 0}, OptionError, "trials"),
-        ({"initial": 6}, OptionError, "0 to 5 given points"),
+        ({"initial": 6}, OptionError, "0 to 5 initial points"),
         ({"backend": "slurm"}, OptionError, "dask://host:port or ray"),
         ({"data": Path("nowhere")}, BenchmarkDataError, "no data folder nowhere"),
     ],

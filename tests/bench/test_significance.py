@@ -12,7 +12,7 @@ import scipy.stats
 
 from bench.invented import METHODS, invented, run
 from rankwise.bench import significance
-from rankwise.bench.panel import make_panel
+from rankwise.bench.run_arrays import make_panel
 from rankwise.bench.significance import budgets, compare, critical_difference, duel
 from rankwise.errors import BenchmarkDataError, UnknownNameError
 
@@ -141,9 +141,9 @@ def test_without_friedman_no_pair_differs():
 @pytest.mark.parametrize(
     ("runs", "note"),
     [
-        (invented(["a"]), "there are no two methods to compare"),
+        (invented(["a"]), "a test needs two methods"),
         (invented(tasks=4), "a test needs 5 tasks, there are 4"),
-        ([replace(r, regrets=None) for r in invented()], "there are no two methods to compare"),
+        ([replace(r, regrets=None) for r in invented()], "a test needs two methods"),
         (invented(["a"])[:1] + invented(["b"])[1:2], "a test needs 5 tasks, there are 0"),
     ],
 )

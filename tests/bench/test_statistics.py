@@ -9,7 +9,7 @@ import pytest
 
 from bench.invented import METHODS, invented, run
 from rankwise.bench import statistics
-from rankwise.bench.panel import make_panel
+from rankwise.bench.run_arrays import make_panel
 from rankwise.errors import OptionError
 
 

@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 pytest.importorskip("psycopg")
 
-from server import running_server
+from support.postgres import running_server
 from worker import loss
 
 WORKERS, KILLED, ASKED = 4, 2, 32

@@ -1,4 +1,4 @@
-"""How much studies agree on what is good: the first thing that decides whether transfer helps."""
+"""Rank agreement between studies, the best early sign of whether transfer helps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
-from scipy.stats import rankdata
 
-from rankwise.task import Task
+from rankwise._core.numerics import rankdata
+from rankwise.history.task import Task
 from rankwise.types import Array
 
 _MOST_STUDIES = 30
@@ -22,14 +21,14 @@ _FEWEST_TRIALS = 5
 class Agreement:
     """Rank correlations between studies.
 
-    The losses of one study are compared with those that another one has at the nearest
-    configurations: 1 if both rank alike, 0 if they have nothing in common.
+    The losses of one study are compared with those of another study at the nearest
+    configurations: 1 for equal rankings, 0 for unrelated ones.
 
     Attributes:
-        mean: over pairs of studies; NaN if there are too few trials.
-        by_study: the mean of each study with all others.
-        least: the study that agrees least with the others; "" if unknown.
-        compared: the number of studies that were compared.
+        mean: mean over pairs of studies; NaN with too few trials.
+        by_study: mean of each study with all others.
+        least: name of the study with the smallest mean; "" if unknown.
+        compared: number of studies that were compared.
     """
 
     mean: float
@@ -47,12 +46,14 @@ class Agreement:
 
 
 def agreement(tasks: Sequence[Task], seed: int = 0) -> Agreement:
-    """How much tasks agree with one another; some of them, drawn at random, if there are many.
+    """Compute the rank agreement of tasks; at most 30 random ones are compared.
 
     Args:
-        tasks: of one space.
-        seed: of the draw.
+        tasks: tasks of one space.
+        seed: seed of the random choice.
     """
+    from scipy.spatial import cKDTree
+
     rng = np.random.default_rng(seed)
     able = [task for task in tasks if task.ok.sum() >= _FEWEST_TRIALS]
     chosen = np.sort(rng.permutation(len(able))[:_MOST_STUDIES])
@@ -64,7 +65,7 @@ def agreement(tasks: Sequence[Task], seed: int = 0) -> Agreement:
             if i != j:
                 _, nearest = trees[j].query(X)
                 table[i, j] = rank_correlation(y, other[nearest])
-    # A study's own order and its power to predict that of others are both its agreement.
+    # A study's agreement counts both directions: predicting others and being predicted.
     both = np.concatenate([table, table.T], axis=1)
     by_study = {
         able[k].name: float(np.nanmean(row))

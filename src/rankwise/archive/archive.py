@@ -1,42 +1,54 @@
-"""Archive: past studies as tasks of the space that they share."""
+"""Archive: past studies as tasks of one common space."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution
 
-from rankwise.archive.common import CommonSpace
-from rankwise.archive.context import full_context
-from rankwise.archive.places import model_folder
-from rankwise.archive.studies import PastStudy
-from rankwise.archive.unify import unify
-from rankwise.errors import ArchiveError
-from rankwise.task import FAILED, Task, TaskSet
+from rankwise.archive.ageing import LEARNT, Ageing, aged, ageing_of, check_half_life
+from rankwise.archive.common_space import CommonSpace
+from rankwise.archive.merge_distributions import unify
+from rankwise.archive.objectives import Objective, as_objectives, matching, of_objective
+from rankwise.archive.past_study import PastStudy
+from rankwise.errors import ArchiveError, OptionError
+from rankwise.history.task import FAILED, OK, Task, TaskSet
+from rankwise.storage.locations import model_folder
+from rankwise.storage.study_facts import full_context
 
 if TYPE_CHECKING:
     from rankwise.archive.describe import Description
 
 
 class Archive:
-    """Past studies that can be learnt from.
+    """Past studies to learn from.
 
     Args:
-        studies: as they were run. Two of the same name are told apart by a number.
-        search_space: distributions of a study to come; they take part in the common space, and
-            where past studies disagree they are right.
-        origin: where the studies come from, as a URL or a path; passwords must not be in it.
-        left_out: by name the reasons why other studies could not be read.
+        studies: the past studies. A repeated name gets a number.
+        search_space: distributions of the target study. They are part of the common space, and
+            they decide where past studies disagree.
+        origin: URL or path of the studies, without passwords.
+        left_out: reasons, by name, why other studies could not be read.
+        notes: sentences about how the sources were read.
+        own: parameters of the target study's trials; see `CommonSpace.of`.
+        half_life: time after which the weight of a past study is halved: a number of days or a
+            timedelta; "auto" learns it, None switches ageing off.
+        objectives: objectives of a target study that has several, or a name for its only one;
+            without them only studies with one objective are used.
 
     Attributes:
-        studies: those that are used.
-        left_out: by name the reason why a study is not used.
-        origin: as given.
+        given: all studies that were read.
+        studies: the studies that are used.
+        left_out: the reason, by name, why a study is not used.
+        origin: URL or path of the studies.
+        notes: what was recognised, dropped and left out when the sources were read.
+        half_life: the given half-life: a timedelta, "auto" or None; see `ageing`.
     """
 
     def __init__(
@@ -46,14 +58,28 @@ class Archive:
         search_space: Mapping[str, BaseDistribution] | None = None,
         origin: str = "",
         left_out: Mapping[str, str] | None = None,
+        notes: Sequence[str] = (),
+        own: Sequence[Mapping[str, Any]] = (),
+        half_life: float | timedelta | str | None = LEARNT,
+        objectives: Mapping[str, str] | Sequence[Objective] = (),
     ) -> None:
-        self.origin = origin
+        self.half_life = check_half_life(half_life)
+        self.objectives = as_objectives(objectives)
+        self.unread = dict(left_out or {})
+        self.origin, self._own = origin, own
+        self.notes = tuple(notes)
         self._search_space = dict(search_space or {})
         self.left_out = dict(left_out or {})
         usable = []
-        for study in _distinct(studies, self.left_out):
-            if study.ok.any():
-                usable.append(study)
+        self.given = tuple(_distinct(studies, self.left_out))
+        for study in self.given:
+            try:
+                teaching = self._teaching(study)
+            except OptionError as error:
+                self.left_out[study.name] = str(error)
+                continue
+            if teaching.ok.any():
+                usable.append(teaching)
             else:
                 self.left_out[study.name] = "no finished trial has a value"
         _, clashing = unify(usable, self._search_space)
@@ -65,7 +91,7 @@ class Archive:
 
     @cached_property
     def space(self) -> CommonSpace:
-        """The space that the studies share.
+        """The common space of the studies.
 
         Raises:
             ArchiveError: there is no study and no search space.
@@ -77,21 +103,82 @@ class Archive:
                 f"no study{where} can be used, so there is no common space; check the address "
                 f"and the filters{reasons}"
             )
-        space, _ = CommonSpace.of(self.studies, self._search_space)
+        space, _ = CommonSpace.of(self.studies, self._search_space, own=self._own)
         return space
 
     @cached_property
     def tasks(self) -> TaskSet:
-        """The studies, encoded; smaller losses are better.
+        """The studies as tasks; smaller losses are better.
 
-        Trials that failed before they had all of their parameters are not in it. The context of a
-        task are the numbers that the study has as facts or attributes, and the rows of its data
-        set if they were kept (`attach_rows`).
+        Trials that failed before all of their parameters were set are left out. The context of a
+        task has the numbers among the study's facts and attributes, and the rows of its data set
+        if they were stored (`attach_rows`). Of several objectives it is the first one.
         """
-        if not self.studies:
+        if len(self.objectives) > 1:
+            return self.tasks_of(0)
+        return self._weighted(self._everything, self.studies)
+
+    def tasks_of(self, objective: int) -> TaskSet:
+        """The tasks that teach one of several objectives, see `tasks`."""
+        studies, tasks = [], []
+        for study, task in zip(self.studies, self._everything, strict=True):
+            column = matching(study, self.objectives)[objective]
+            if column is not None and task.objectives is not None:
+                task = task.single(task.objectives[:, column])
+            if column is not None and task.ok.any():
+                studies.append(study)
+                tasks.append(task)
+        return self._weighted(tasks, studies)
+
+    @property
+    def constraint_tasks(self) -> dict[str, TaskSet]:
+        """For each constraint by name, the tasks whose losses are its values."""
+        found: dict[str, list[tuple[Task, PastStudy]]] = {}
+        for study, task in zip(self.studies, self._everything, strict=True):
+            for name, values in task.constraints.items():
+                known = task.single(values).rows(np.flatnonzero(np.isfinite(values)).tolist())
+                if len(known):
+                    known = replace(known, status=(OK,) * len(known))
+                    found.setdefault(name, []).append((known, study))
+        return {
+            name: self._weighted([t for t, _ in pairs], [s for _, s in pairs])
+            for name, pairs in found.items()
+        }
+
+    def _weighted(self, tasks: Sequence[Task], studies: Sequence[PastStudy]) -> TaskSet:
+        """Tasks of some studies, with weights that fall with the age of the study."""
+        if not tasks:
             return TaskSet(())
-        tasks = tuple(self._task(study) for study in self.studies)
-        return TaskSet(tasks, (), self.space.encoder.fingerprint)
+        if self.ageing.half_life is not None:
+            moments = np.array([study.age for study in studies])
+            tasks = aged(tasks, self.ageing.weights(moments))
+        return TaskSet(tuple(tasks), (), self.space.encoder.fingerprint)
+
+    def _teaching(self, study: PastStudy) -> PastStudy:
+        """The study, of one objective if one is wanted.
+
+        Raises:
+            OptionError: it teaches none of the objectives.
+        """
+        if self.objectives:
+            columns = matching(study, self.objectives)
+            return of_objective(study, columns[0] or 0) if len(columns) == 1 else study
+        if not study.several:
+            return of_objective(study, 0)
+        assert study.objectives is not None
+        kinds = study.objectives.kinds
+        names = ", ".join(str(kind) for kind in kinds)
+        raise OptionError(f"it has {len(kinds)} objectives ({names}); one is wanted here")
+
+    @cached_property
+    def ageing(self) -> Ageing:
+        """How the weight of a study falls with its age, learnt or given."""
+        return ageing_of(self.half_life, self.studies, self._everything)
+
+    @cached_property
+    def _everything(self) -> tuple[Task, ...]:
+        """The tasks of all studies, whatever their age."""
+        return tuple(self._task(study) for study in self.studies)
 
     def _task(self, study: PastStudy) -> Task:
         kept = np.ones(len(study), dtype=bool)
@@ -100,29 +187,23 @@ class Archive:
             some = [study.params[k] for k in np.flatnonzero(failed).tolist()]
             kept[failed] = self.space.complete(some)
         rows = np.flatnonzero(kept).tolist()
-        return Task.of(
-            self.space.encode([study.params[k] for k in rows]),
-            study.losses[rows],
-            study.seconds[rows],
-            [study.status[k] for k in rows],
-            study.name,
-            full_context(study.context, self.folder, study.name),
-        )
+        X = self.space.encode([study.params[k] for k in rows])
+        return study.task(X, rows, full_context(study.context, self.folder, study.name))
 
     @property
     def folder(self) -> Path | None:
-        """Where models learnt from the archive can be kept; None if it is only in memory."""
+        """Folder for models learnt from the archive; None if the archive is only in memory."""
         return model_folder(self.origin)
 
     def describe(self) -> Description:
-        """What is in the archive, what is not and why, and how much its studies agree."""
+        """Describe the studies, those left out with reasons, and how much their rankings agree."""
         from rankwise.archive.describe import describe
 
         return describe(self)
 
 
 def _distinct(studies: Sequence[PastStudy], taken: Collection[str]) -> list[PastStudy]:
-    """Studies with names of their own; the second "a" becomes "a (2)"."""
+    """Studies with unique names; the second "a" becomes "a (2)"."""
     names = set(taken)
     found = []
     for study in studies:

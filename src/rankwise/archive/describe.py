@@ -1,27 +1,36 @@
-"""What is in an archive, for people and for programs."""
+"""Description of an archive as text and as data."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+from rankwise._core.words import count
 from rankwise.archive.agreement import Agreement, agreement
-from rankwise.task import OK
+from rankwise.archive.merge_distributions import not_unified
+from rankwise.archive.names import likely_renames
+from rankwise.history.task import OK
 
 if TYPE_CHECKING:
     from rankwise.archive.archive import Archive
-    from rankwise.archive.studies import PastStudy
+    from rankwise.archive.past_study import PastStudy
 
 _SHOWN = 20  # studies that the text lists
 
 
 @dataclass(frozen=True)
 class StudyFacts:
-    """One study of an archive: how many of its trials ended how, and its best value."""
+    """One study of an archive: numbers of trials by kind, and its best value.
+
+    With several objectives, `direction` lists them and `best` is the first value of the trial that
+    the fewest others dominate. `infeasible` trials violate a constraint; trials with a `curve`
+    have intermediate values.
+    """
 
     name: str
     direction: str
@@ -30,6 +39,8 @@ class StudyFacts:
     failed: int
     pruned: int
     best: float
+    infeasible: int = 0
+    curves: int = 0
 
 
 @dataclass(frozen=True)
@@ -37,15 +48,15 @@ class ParameterFacts:
     """One parameter of the common space.
 
     Attributes:
-        name: of the parameter.
+        name: name of the parameter.
         kind: "float", "integer" or "categorical".
-        low: the smallest value; None for a categorical one.
-        high: the largest value.
-        log: whether its scale is logarithmic.
-        step: of its grid, if it has one.
-        choices: of a categorical one.
-        condition: when it is active; "" for always.
-        studies: how many studies have it.
+        low: smallest value; None for a categorical parameter.
+        high: largest value; None for a categorical parameter.
+        log: True for a logarithmic scale.
+        step: step of its grid, or None.
+        choices: choices of a categorical parameter, else None.
+        condition: condition under which it is active; "" if it always is.
+        studies: number of studies that have it.
     """
 
     name: str
@@ -61,6 +72,8 @@ class ParameterFacts:
     def __str__(self) -> str:
         if self.choices is not None:
             text = f"one of {self.choices}"
+        elif self.low == self.high:
+            text = f"always {self.low:g}"
         else:
             text = f"{self.kind} in [{self.low:g}, {self.high:g}]" + ", log scale" * self.log
             text += "" if self.step is None else f", steps of {self.step:g}"
@@ -69,14 +82,17 @@ class ParameterFacts:
 
 @dataclass(frozen=True)
 class Description:
-    """What is in an archive; `str` of it is a text, `to_dict` is data for JSON.
+    """Description of an archive; `str` gives a text, `to_dict` data for JSON.
 
     Attributes:
-        origin: where the studies come from.
-        studies: those that are used.
-        left_out: by name why a study is not used.
-        parameters: of the common space.
-        agreement: how much the studies agree on what is good.
+        origin: URL or path of the studies.
+        studies: the studies that are used.
+        left_out: the reason, by name, why a study is not used.
+        parameters: parameters of the common space.
+        agreement: rank correlations between the studies.
+        notes: what was recognised, dropped and left out when the sources were read.
+        renames: likely new names of parameters by old name, see `likely_renames`.
+        not_unified: for each study with parameters that are not used, which and why.
     """
 
     origin: str
@@ -84,6 +100,9 @@ class Description:
     left_out: dict[str, str]
     parameters: tuple[ParameterFacts, ...]
     agreement: Agreement
+    notes: tuple[str, ...] = ()
+    renames: dict[str, str] = field(default_factory=dict)
+    not_unified: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as dicts, lists, numbers and texts; None for an unknown agreement."""
@@ -99,46 +118,65 @@ class Description:
         }
         where = f" in {self.origin}" if self.origin else ""
         lines = [
-            f"{len(self.studies)} studies{where}, {counts['trials']} trials: {counts['ok']} with "
-            f"a value ({counts['pruned']} of them pruned), {counts['failed']} without"
+            f"{count(len(self.studies), 'study')}{where}, {count(counts['trials'], 'trial')}: "
+            f"{counts['ok']} with a value ({counts['pruned']} of them pruned), "
+            f"{counts['failed']} without"
         ]
+        lines += [f"  {note}" for note in self.notes]
         for s in self.studies[:_SHOWN]:
-            lines.append(f"  {s.name}: {s.trials} trials, {s.direction}, best {s.best:g}")
+            line = f"  {s.name}: {count(s.trials, 'trial')}, {s.direction}, best {s.best:g}"
+            line += f", {s.infeasible} infeasible" if s.infeasible else ""
+            lines.append(line + (f", {s.curves} with a curve" if s.curves else ""))
         if len(self.studies) > _SHOWN:
             lines.append(f"  ... and {len(self.studies) - _SHOWN} more")
         if self.left_out:
-            lines.append(f"{len(self.left_out)} studies left out")
+            lines.append(f"{count(len(self.left_out), 'study')} left out")
             lines += [f"  {name}: {why}" for name, why in self.left_out.items()]
         if self.parameters:
-            lines.append(f"{len(self.parameters)} parameters")
+            lines.append(count(len(self.parameters), "parameter"))
         for p in self.parameters:
-            every = "" if p.studies == len(self.studies) else f" (in {p.studies} studies)"
+            every = "" if p.studies == len(self.studies) else f" (in {count(p.studies, 'study')})"
             lines.append(f"  {p}{every}")
+        for why, n in Counter(self.not_unified.values()).items():
+            lines.append(f"  {why} (in {n} {'study' if n == 1 else 'studies'})")
+        if self.renames:
+            lines.append(f"maybe one parameter under two names: rename={self.renames}")
         return "\n".join([*lines, str(self.agreement)])
 
 
 def describe(archive: Archive) -> Description:
-    """What is in an archive."""
+    """Describe an archive."""
     return Description(
         archive.origin,
         tuple(_study(study) for study in archive.studies),
         dict(archive.left_out),
         _parameters(archive) if archive.studies else (),
         agreement(archive.tasks.tasks),
+        (*archive.notes, *([str(archive.ageing)] if archive.ageing.half_life else [])),
+        _renames(archive) if archive.studies else {},
+        not_unified(archive.studies),
     )
 
 
+def _renames(archive: Archive) -> dict[str, str]:
+    wanted = archive._search_space
+    return likely_renames(archive.studies, archive.space.distributions, wanted)
+
+
 def _study(study: PastStudy) -> StudyFacts:
-    ok = study.ok
-    best = min if study.direction == "minimize" else max
+    ok, direction = study.ok, study.direction
+    if study.objectives is not None:
+        direction = " and ".join(map(str, study.objectives.kinds))
     return StudyFacts(
         study.name,
-        study.direction,
+        direction,
         len(study),
         int(ok.sum()),
         sum(status != OK for status in study.status),
         int((study.pruned & ok).sum()),
-        float(best(study.values[ok])),
+        float(study.values[study.ranking[0]]),
+        int((ok & ~study.feasible).sum()),
+        sum(bool(curve) for curve in study.curves or ()),
     )
 
 

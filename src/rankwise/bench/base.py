@@ -1,4 +1,4 @@
-"""The contract of a benchmark: tasks to optimise, the past of each, and where a run begins."""
+"""`Benchmark` and `Problem`: the interface of all benchmarks."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rankwise.errors import OptionError, check_name
-from rankwise.space import Encoder
-from rankwise.task import Task, TaskSet
+from rankwise.history.task import Task, TaskSet
+from rankwise.space.encoder import Encoder
 from rankwise.types import Array, Configuration
 
-INITIAL = 5  # given points that a run begins with, at most: HPO-B's number
+INITIAL = 5  # maximum number of given initial points of a run, as in HPO-B
 
 
 @dataclass(frozen=True)
 class Problem(ABC):
-    """A task to be optimised; smaller losses are better.
+    """A task to optimize; smaller losses are better.
 
     Attributes:
-        name: of the task.
-        best: the loss that counts as regret 0.
-        worst: the loss that counts as regret 1.
+        name: name of the task.
+        best: loss with regret 0.
+        worst: loss with regret 1.
     """
 
     name: str
@@ -33,13 +33,16 @@ class Problem(ABC):
 
     @abstractmethod
     def initial(self, seed: int) -> np.ndarray:
-        """What every method starts with: `INITIAL` row numbers, or encoded configurations."""
+        """Return the initial points of a run, the same for all methods.
+
+        They are at most `INITIAL` row numbers or encoded configurations.
+        """
 
     def regrets(self, losses: Array) -> Array:
-        """Normalised regret (n,) of the best so far, after each of n losses (n,).
+        """Return the normalized regret (n,) of the best loss so far, after each of losses (n,).
 
-        It is clipped to [0, 1], and 0 where nothing can be better or worse. A loss that is not
-        finite is as bad as the worst.
+        It is clipped to [0, 1]. It is 0 if the best and the worst loss of the task are equal. A
+        loss that is not finite counts as the worst loss.
         """
         finite = np.where(np.isfinite(losses), losses, self.worst)
         if self.worst <= self.best:
@@ -50,12 +53,12 @@ class Problem(ABC):
 
 @dataclass(frozen=True)
 class TableProblem(Problem):
-    """A task whose configurations have all been evaluated; one of them is chosen at a time.
+    """A task with a table of evaluated configurations, from which a method chooses rows.
 
     Attributes:
-        X: configurations (n, d), encoded.
-        losses: (n,), all finite.
-        rows: for some seeds, the numbers of the rows to begin with; they are drawn for others.
+        X: encoded configurations (n, d).
+        losses: losses (n,), all finite.
+        rows: row numbers of the initial points by seed; for other seeds they are random.
     """
 
     X: Array
@@ -66,7 +69,14 @@ class TableProblem(Problem):
     def of(
         cls, name: str, X: Array, losses: Array, rows: Mapping[int, np.ndarray] | None = None
     ) -> TableProblem:
-        """A problem whose regrets are relative to the best and the worst row."""
+        """Make a problem with regrets relative to the best and the worst row.
+
+        Args:
+            name: name of the task.
+            X: encoded configurations (n, d).
+            losses: losses (n,).
+            rows: row numbers of the initial points by seed.
+        """
         return cls(name, float(losses.min()), float(losses.max()), X, losses, rows or {})
 
     def initial(self, seed: int) -> np.ndarray:
@@ -78,11 +88,11 @@ class TableProblem(Problem):
 
 @dataclass(frozen=True)
 class OpenProblem(Problem):
-    """A task of which any configuration of a space can be evaluated.
+    """A task in which every configuration of a space can be evaluated.
 
     Attributes:
-        encoder: of the space.
-        evaluate: from a configuration to its loss.
+        encoder: encoder of the space.
+        evaluate: function that returns the loss of a configuration.
     """
 
     encoder: Encoder
@@ -98,19 +108,19 @@ def _rng(name: str, seed: int) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Tasks of one space, divided into those to learn from, to choose on and to report.
+    """Tasks of one space, divided into source tasks, validation tasks and target tasks.
 
     Attributes:
-        name: as users write it, modifiers included.
-        encoder: of the space.
-        train: names of the tasks to learn from.
-        validation: names of tasks that say when to stop learning.
-        test: names of the tasks to be optimised.
-        problem: from a name to the task to be optimised.
-        history: from a name to the task as past evaluations.
-        leave_one_out: the past of a task to be optimised is all the others; `train` and
-            `validation` are empty then.
-        past_kind: one of `PASTS`.
+        name: name of the benchmark, with modifiers.
+        encoder: encoder of the space.
+        train: names of the source tasks.
+        validation: names of the source tasks for early stopping.
+        test: names of the target tasks.
+        problem: function that returns a target task by name.
+        history: function that returns a source task by name.
+        leave_one_out: True if the source tasks of a target task are all other target tasks; then
+            `train` and `validation` are empty.
+        past_kind: how the losses of source tasks are changed; one of `PASTS`.
     """
 
     name: str
@@ -124,7 +134,7 @@ class Benchmark:
     past_kind: str = "as it is"
 
     def past(self, target: str) -> TaskSet:
-        """What may be learnt from before the task of that name is optimised."""
+        """Return the source tasks and validation tasks of a target task."""
         train = self.train
         if self.leave_one_out:
             train = tuple(name for name in self.test if name != target)
@@ -135,11 +145,11 @@ class Benchmark:
         return TaskSet(tasks, validation, self.encoder.fingerprint)
 
     def past_key(self, target: str) -> str:
-        """Equal for tasks that have the same past."""
+        """Return a key that is equal for target tasks with the same source tasks."""
         return target if self.leave_one_out else ""
 
     def modified(self, modifier: str) -> Benchmark:
-        """This benchmark with a modifier of `MODIFIERS`."""
+        """Return a copy of the benchmark, changed by a modifier of `MODIFIERS`."""
         check_name(f"modifier of benchmark {self.name!r}", modifier, MODIFIERS)
         return replace(MODIFIERS[modifier](self), name=f"{self.name}:{modifier}")
 
@@ -154,20 +164,21 @@ def _shuffled(task: Task) -> Task:
 
 PASTS: dict[str, Callable[[Task], Task]] = {
     "as it is": lambda task: task,
-    "inverted": _inverted,  # the best becomes the worst
-    "shuffled": _shuffled,  # nothing can be learnt
+    "inverted": _inverted,  # the best configuration becomes the worst
+    "shuffled": _shuffled,  # losses do not depend on configurations
 }
+"""Changes of the source tasks' losses, by name."""
 
 
 def _choosing(benchmark: Benchmark) -> Benchmark:
-    """The validation tasks are optimised, so they cannot say when to stop learning."""
+    """Make the validation tasks the target tasks; there is no early stopping then."""
     if not benchmark.validation:
         raise OptionError(f"benchmark {benchmark.name!r} has no validation tasks")
     return replace(benchmark, test=benchmark.validation, validation=())
 
 
 def _fold(benchmark: Benchmark) -> Benchmark:
-    """Every third train task is optimised: many more tasks to choose on than validation has."""
+    """Make every third source task a target task, to have more tasks than `validation` has."""
     if len(benchmark.train) < 3:
         raise OptionError(f"benchmark {benchmark.name!r} has too few train tasks for a fold")
     held = benchmark.train[::3]
@@ -181,4 +192,4 @@ MODIFIERS: dict[str, Callable[[Benchmark], Benchmark]] = {
     "inverted": lambda benchmark: replace(benchmark, past_kind="inverted"),
     "shuffled": lambda benchmark: replace(benchmark, past_kind="shuffled"),
 }
-"""What may follow the name of a benchmark: other tasks to be optimised, or a misleading past."""
+"""Modifiers after the name of a benchmark: other target tasks, or misleading source tasks."""

@@ -1,8 +1,8 @@
-"""Cells: one method on one task with one seed, each with a file of its own.
+"""Cells: one method on one task with one seed, and the files of their results.
 
-Two files, in fact. The result depends on nothing but the cell, so that it is the same however
-often a run was interrupted; how long it took is beside it. Both are written elsewhere and
-renamed: a file that is there is complete.
+Each cell has two files. The file of the result depends only on the cell, so it is the same if a
+run was interrupted and resumed. The other file has the seconds of the proposals. Both are written
+atomically: a file that exists is complete.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from urllib.parse import quote
 import numpy as np
 from filelock import BaseFileLock, FileLock
 
+from rankwise._core.atomic_write import atomic_write
 from rankwise.bench.results import Run
 from rankwise.errors import BenchmarkDataError
 
-_LONGEST = 150  # characters of a part of a path, so that it fits every file system
+_LONGEST = 150  # maximum length of a part of a path, for all file systems
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is to be run.
+    """One run of a benchmark: a method on a task with a seed.
 
     Attributes:
-        benchmark: its name, modifiers included.
-        task: of the benchmark.
-        method: its name, options included: "dre:epochs=100".
-        seed: of the run.
-        initial: given points that it begins with.
-        trials: evaluations after them.
+        benchmark: name of the benchmark, with modifiers.
+        task: name of a task of the benchmark.
+        method: name of the method with options: "dre:epochs=100".
+        seed: seed of the run.
+        initial: number of given initial points.
+        trials: number of evaluations after the initial points.
     """
 
     benchmark: str
@@ -45,26 +46,26 @@ class Cell:
     trials: int
 
     def path(self, out: Path) -> Path:
-        """The file of the result."""
+        """Path of the result file in a results folder."""
         name = f"{_part(self.task)}__seed-{self.seed}__{self.initial}+{self.trials}.json"
         return out / "cells" / _part(self.benchmark) / _part(self.method) / name
 
     def seconds_path(self, out: Path) -> Path:
-        """The file of the times."""
+        """Path of the file with the seconds of proposals in a results folder."""
         return self.path(out).with_suffix(".seconds")
 
     def lock(self, out: Path) -> BaseFileLock:
-        """Held by the process that runs the cell; the system releases it if that one is killed."""
+        """Return the lock for running the cell; it is released if the process is killed."""
         folder = out / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / f"{hashlib.sha256(repr(self).encode()).hexdigest()[:32]}.lock")
 
     def is_done(self, out: Path) -> bool:
-        """Whether it has a result that is no error."""
+        """True if the cell has a result that is not an error."""
         return not self.read(out).error
 
     def read(self, out: Path) -> Run:
-        """Its result; with an error if it failed or was not run."""
+        """Read the result; if the cell failed or was not run, the result has an error."""
         facts = asdict(self)
         try:
             result = json.loads(self.path(out).read_text(encoding="utf-8"))
@@ -81,10 +82,15 @@ class Cell:
         )
 
     def write(self, out: Path, result: dict[str, Any], times: dict[str, Any] | None) -> None:
-        """Write the times, then the result; only by the process that holds the lock.
+        """Write the result files. The caller must hold the lock.
+
+        Args:
+            out: results folder.
+            result: result as JSON data.
+            times: seconds of proposals as JSON data; None if the cell failed.
 
         Raises:
-            BenchmarkDataError: they cannot be written.
+            BenchmarkDataError: a file cannot be written.
         """
         if times is not None:
             write_json(self.seconds_path(out), times)
@@ -92,33 +98,34 @@ class Cell:
 
 
 def read_seconds(cell: Cell, out: Path) -> list[float]:
-    """How long each proposal of a cell took."""
+    """Read the seconds of each proposal of a cell."""
     times = json.loads(cell.seconds_path(out).read_text(encoding="utf-8"))
     seconds: list[float] = times["seconds"]
     return seconds
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a file completely or not at all.
+    """Write a JSON file atomically.
 
     Raises:
-        BenchmarkDataError: it cannot be written.
+        BenchmarkDataError: the file cannot be written.
     """
-    unfinished = path.with_name(f"{path.name}.unfinished")
+    text = json.dumps(content, sort_keys=True) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps(content, sort_keys=True) + "\n", encoding="utf-8")
-        unfinished.replace(path)
+        # Only the process that holds the lock writes a cell, so a fixed temporary name is safe.
+        # It also replaces the temporary file of a process that was killed.
+        with atomic_write(path, temporary=f"{path.name}.unfinished") as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise BenchmarkDataError(
-            f"cannot write {path}: {error.strerror or error}; what was finished before is kept: "
-            "make room and run the same command again"
+            f"cannot write {path}: {error.strerror or error}; finished results are kept: "
+            "free some disk space and run the same command again"
         ) from error
 
 
 def _part(text: str) -> str:
-    """A part of a path for any text; different texts have different ones."""
+    """Convert any text to a file name; different texts give different names."""
     name = quote(text, safe="=,+ ")
     if len(name) <= _LONGEST:
         return name
@@ -126,20 +133,28 @@ def _part(text: str) -> str:
 
 
 def stored_cells(out: Path) -> list[Cell]:
-    """The cells that have a result in the folder, failed ones included, in order."""
+    """Return the cells that have a result in a folder, including failed ones, sorted by path.
+
+    Raises:
+        BenchmarkDataError: a file is damaged.
+    """
     found = []
     for path in sorted((out / "cells").glob("*/*/*.json")):
         try:
             found.append(Cell(**json.loads(path.read_text(encoding="utf-8"))["cell"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BenchmarkDataError(
-                f"{path} is no result of a benchmark ({error}); delete it and run again"
+                f"{path} is not a result of a benchmark ({error}); delete it and run again"
             ) from error
     return found
 
 
 def asked(out: Path) -> list[dict[str, Any]]:
-    """What the runs in the folder were to do, and where and when, the first one first."""
+    """Read the settings and environments of all runs in a folder, oldest first.
+
+    Raises:
+        BenchmarkDataError: a file is damaged.
+    """
     found = []
     for path in sorted((out / "asked").glob("*.json")):
         try:
@@ -147,13 +162,13 @@ def asked(out: Path) -> list[dict[str, Any]]:
             found[-1]["settings"]["methods"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BenchmarkDataError(
-                f"{path} does not say what was run ({error}); delete it and run again"
+                f"{path} does not have the settings of a run ({error}); delete it and run again"
             ) from error
     return found
 
 
 def asked_cells(out: Path) -> list[Cell]:
-    """The cells that runs in the folder were to make, in order, whether they have a result."""
+    """Return all cells of the runs in a folder, with or without a result."""
     cells: dict[Cell, None] = {}
     for run in asked(out):
         settings = run["settings"]
@@ -165,12 +180,12 @@ def asked_cells(out: Path) -> list[Cell]:
 
 
 def collect(out: Path) -> list[Run]:
-    """The results in a folder; cells that were asked for and have none are there as missing.
+    """Read all results in a folder; cells without a result are included with an error.
 
     Raises:
-        BenchmarkDataError: there are no results, or one of the files is damaged.
+        BenchmarkDataError: there are no results, or a file is damaged.
     """
     cells = list(dict.fromkeys([*asked_cells(out), *stored_cells(out)]))
     if not cells:
-        raise BenchmarkDataError(f"there are no results in {out}; make some: rankwise bench run")
+        raise BenchmarkDataError(f"there are no results in {out}: call rankwise bench run first")
     return [cell.read(out) for cell in cells]

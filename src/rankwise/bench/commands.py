@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from rankwise.bench import registry
+from rankwise.bench import benchmarks as registry
 from rankwise.bench.base import INITIAL
 from rankwise.errors import BenchmarkDataError, OptionError
 
 app = typer.Typer(
-    help="Compare methods on benchmarks, as the papers do.",
+    help="Run methods on benchmarks and report the results.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -34,7 +34,7 @@ def list_benchmarks(
     data: _Data = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the benchmarks, and what is missing to run them.
+    """List the benchmarks; show which data or packages are missing.
 
     Example: rankwise bench list --data ~/data
     """
@@ -46,7 +46,7 @@ def list_benchmarks(
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("name", "tasks", "learnt from", "columns", "what it is, or what is missing")
+    table = Table("name", "tasks", "source tasks", "columns", "description, or what is missing")
     for row in rows:
         missing = row["missing"]
         last = f"[yellow]{escape(missing)}[/]" if missing else escape(row["summary"])
@@ -75,18 +75,26 @@ def _describe(name: str, data: Path | None) -> dict[str, Any]:
 def run_benchmarks(
     on: Annotated[str, typer.Option(help="Benchmarks, separated by commas.")],
     methods: Annotated[
-        str, typer.Option(help='Methods, maybe with options: "dre,forest:trees=50,random".')
+        str, typer.Option(help='Methods, optionally with options: "dre,forest:trees=50,random".')
     ] = "random,default,portfolio,gp,dre",
-    seeds: Annotated[str, typer.Option(help='How many, or which: "5", "0,3,4" or "3,".')] = "5",
-    trials: Annotated[int, typer.Option(min=1, help="Evaluations after the initial ones.")] = 50,
-    initial: Annotated[int, typer.Option(min=0, max=5, help="Given initial points.")] = 5,
-    jobs: Annotated[int, typer.Option(help="Cells at the same time; -1: all cores.")] = 1,
+    seeds: Annotated[
+        str, typer.Option(help='Number of seeds, or a list of seeds: "5", "0,3,4" or "3,".')
+    ] = "5",
+    trials: Annotated[
+        int, typer.Option(min=1, help="Number of evaluations after the initial points.")
+    ] = 50,
+    initial: Annotated[
+        int, typer.Option(min=0, max=5, help="Number of given initial points.")
+    ] = 5,
+    jobs: Annotated[int, typer.Option(help="Number of parallel processes; -1: all cores.")] = 1,
     out: _Out = Path("runs/bench"),
     data: _Data = None,
-    backend: Annotated[str, typer.Option(help='"dask://host:port" or "ray".')] = "",
-    progress: Annotated[bool | None, typer.Option(help="Show a bar.")] = None,
+    backend: Annotated[
+        str, typer.Option(help='Run on a cluster: "dask://host:port" or "ray".')
+    ] = "",
+    progress: Annotated[bool | None, typer.Option(help="Show a progress bar.")] = None,
 ) -> None:
-    """Run methods on benchmarks; what has a result already is skipped.
+    """Run methods on benchmarks; runs that already have a result are skipped.
 
     Example: rankwise bench run --on tst-svm --methods dre,gp,random --seeds 5 --trials 50 --jobs 2
     """
@@ -108,8 +116,8 @@ def run_benchmarks(
     print(f"{len(cells) - failed} of {len(cells)} cells have a result in {out}", file=sys.stderr)
     if failed:
         print(
-            f"{failed} failed: rankwise bench report --out {out} shows why; the same command "
-            "tries them again",
+            f"{failed} failed: rankwise bench report --out {out} shows the reasons; run the same "
+            "command again to repeat them",
             file=sys.stderr,
         )
         raise typer.Exit(1)
@@ -132,15 +140,17 @@ def report_benchmarks(
     out: _Out = Path("runs/bench"),
     on: Annotated[str, typer.Option(help="Only these benchmarks.")] = "",
     methods: Annotated[str, typer.Option(help="Only these methods, in this order.")] = "",
-    marks: Annotated[str, typer.Option(help='Trials of the tables: "5,10,25".')] = "",
+    marks: Annotated[
+        str, typer.Option(help='Numbers of trials that the tables show: "5,10,25".')
+    ] = "",
     published: Annotated[
-        Path | None, typer.Option(help="Folder of published HPO-B curves to rank with ours.")
+        Path | None, typer.Option(help="Folder of published HPO-B results to include.")
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(help="Folder to write to; by default the results' own.")
+        Path | None, typer.Option(help="Folder to write to; by default the folder of the results.")
     ] = None,
 ) -> None:
-    """Write the comparison as one HTML page, as Markdown and as figures.
+    """Write a report as one HTML page, as Markdown and as figures.
 
     Example: rankwise bench report --out runs/bench --marks 5,10,25,50
     """

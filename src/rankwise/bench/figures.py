@@ -1,4 +1,4 @@
-"""Figures of benchmarks: pictures through matplotlib, interactive ones through plotly."""
+"""Figures of benchmark reports: pictures (matplotlib) and interactive figures (plotly)."""
 
 from __future__ import annotations
 
@@ -11,36 +11,26 @@ from typing import Any
 
 import numpy as np
 
+from rankwise._core.atomic_write import atomic_write
+from rankwise._core.palette import PALETTE
 from rankwise.bench.significance import Comparison, import_posthocs
 from rankwise.bench.statistics import Curves
 from rankwise.errors import BenchmarkDataError
 from rankwise.types import Array
 
-# Okabe and Ito's colours, which colour-blind people can tell apart. Yellow and black, which one
-# of the two backgrounds would swallow, are darker and lighter here.
-PALETTE = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-    "#e69f00",
-    "#8a8a8a",
-    "#a89600",
-)
-_DASHES = ("solid", "dash", "dot", "dashdot")  # as plotly calls them
+_DASHES = ("solid", "dash", "dot", "dashdot")  # plotly's names
 _MATPLOTLIB_DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
-_LOWEST, _HIGHEST = -4, -1  # powers of ten between which the floor of regrets is chosen
-_LONGEST = 34  # characters of a name in a figure
+_LOWEST, _HIGHEST = -4, -1  # bounds of the exponent of `regret_floor`
+_LONGEST = 34  # maximum number of characters of a name in a figure
 _GREY = "#808080"  # readable on white and on black
 
 
 @dataclass(frozen=True)
 class Style:
-    """How the line of a method looks.
+    """Colour and dashes of a method's line.
 
     Attributes:
-        color: of the line.
+        color: color of the line.
         dash: one of "solid", "dash", "dot" and "dashdot".
     """
 
@@ -49,16 +39,23 @@ class Style:
 
 
 def styles(methods: Sequence[str]) -> dict[str, Style]:
-    """A style for each method; colours come again after eight, with other dashes."""
+    """Return a style for each method; colours repeat after eight methods, with other dashes."""
     looks = [Style(color, dash) for dash, color in product(_DASHES, PALETTE)]
     return {method: looks[i % len(looks)] for i, method in enumerate(methods)}
 
 
 def save(figure: Any, stem: Path) -> list[Path]:
-    """Write a picture as .png and .svg; the same picture gives the same files.
+    """Write a matplotlib figure as .png and .svg; equal figures give equal files.
+
+    Args:
+        figure: matplotlib figure.
+        stem: path of the files without the suffix.
+
+    Returns:
+        Paths of the two files.
 
     Raises:
-        BenchmarkDataError: they cannot be written.
+        BenchmarkDataError: a file cannot be written.
     """
     from matplotlib import rc_context
 
@@ -66,9 +63,12 @@ def save(figure: Any, stem: Path) -> list[Path]:
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         with rc_context({"svg.hashsalt": "rankwise"}):
-            # The layout does not see all of a long label that lies outside the axes.
-            figure.savefig(paths[0], dpi=150, bbox_inches="tight")
-            figure.savefig(paths[1], metadata={"Date": None}, bbox_inches="tight")
+            # "tight", because the layout ignores a part of long labels outside the axes.
+            with atomic_write(paths[0]) as png:
+                figure.savefig(png, format="png", dpi=150, bbox_inches="tight")
+            with atomic_write(paths[1]) as svg:
+                when = {"Date": None}
+                figure.savefig(svg, format="svg", metadata=when, bbox_inches="tight")
     except OSError as error:
         raise BenchmarkDataError(f"the figure {stem} cannot be written: {error}") from error
     return paths
@@ -78,7 +78,7 @@ def save(figure: Any, stem: Path) -> list[Path]:
 
 
 def regret_picture(curves: Curves, title: str, looks: dict[str, Style]) -> Any:
-    """Mean regret over trials with its interval; the axis is logarithmic and has a floor."""
+    """Draw mean regret over trials with intervals, on a logarithmic axis from `regret_floor`."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     floor = regret_floor(curves)
@@ -95,7 +95,7 @@ def regret_picture(curves: Curves, title: str, looks: dict[str, Style]) -> Any:
 
 
 def rank_picture(curves: Curves, title: str, looks: dict[str, Style]) -> Any:
-    """Average rank over trials with its interval; the best is at the top."""
+    """Draw the average rank over trials with intervals; the best is at the top."""
     figure, axes = _axes(title)
     _draw(axes, curves, looks, -np.inf)
     axes.invert_yaxis()
@@ -104,12 +104,13 @@ def rank_picture(curves: Curves, title: str, looks: dict[str, Style]) -> Any:
 
 
 def difference_picture(comparison: Comparison, title: str, looks: dict[str, Style]) -> Any:
-    """Critical-difference diagram: average ranks, and bars over methods that do not differ."""
+    """Draw a critical-difference diagram: average ranks, with bars that join equal methods."""
     import pandas as pd
     from matplotlib.figure import Figure
 
     names = _labels(comparison.methods)
-    # The diagram joins what is 1 and separates what is 0: so it respects Friedman's test, too.
+    # The diagram joins methods with value 1 and separates those with value 0. `different` also
+    # takes Friedman's test into account.
     same = pd.DataFrame(1.0 - comparison.different, index=names, columns=names)
     figure = Figure(figsize=(8.4, 1.7 + 0.17 * len(names)), layout="constrained")
     axes = figure.subplots()
@@ -151,7 +152,7 @@ def _axes(title: str) -> tuple[Any, Any]:
 
 
 def _draw(axes: Any, curves: Curves, looks: dict[str, Style], floor: float) -> None:
-    """Lines, bands, and a legend beside them in the order of the last values, best first."""
+    """Draw curves and intervals, and a legend on the right, sorted by last value, best first."""
     steps, labels = np.arange(curves.mean.shape[1]), _labels(curves.methods)
     opacity = 0.10 if len(curves.methods) <= len(PALETTE) else 0.05
     for row in _by_end(curves):
@@ -174,14 +175,17 @@ def _draw(axes: Any, curves: Curves, looks: dict[str, Style], floor: float) -> N
 
 
 def _by_end(curves: Curves) -> np.ndarray:
-    """Rows of the methods that have a curve, by its last value."""
+    """Row numbers of the methods that have a curve, sorted by its last value."""
     ends = curves.mean[:, -1]
     order = np.argsort(ends, kind="stable")
     return order[np.isfinite(ends[order])]
 
 
 def regret_floor(curves: Curves) -> float:
-    """Where a logarithmic axis ends: a power of ten below the means, but neither far nor near."""
+    """Return the lower end of a logarithmic axis: the power of ten below the smallest mean.
+
+    The exponent is limited to `_LOWEST` and `_HIGHEST`.
+    """
     positive = curves.mean[curves.mean > 0]
     power = np.floor(np.log10(positive.min())) if len(positive) else _LOWEST
     return float(10.0 ** np.clip(power, _LOWEST, _HIGHEST))
@@ -197,7 +201,7 @@ def _rank_label(curves: Curves) -> str:
 
 
 def _labels(methods: Sequence[str]) -> list[str]:
-    """Names for a picture: long ones are cut, unless they can be told apart by their ends only."""
+    """Return names for a picture; long names are cut unless the cut names would be equal."""
     short = [m if len(m) <= _LONGEST else m[: _LONGEST - 1] + "…" for m in methods]
     return [_math_free(name) for name in (short if len(set(short)) == len(short) else methods)]
 
@@ -210,7 +214,7 @@ def _math_free(text: str) -> str:
 
 
 def regret_page(curves: Curves, looks: dict[str, Style]) -> Any:
-    """Like `regret_picture`, as a figure of plotly."""
+    """Like `regret_picture`, as a plotly figure."""
     floor = regret_floor(curves)
     page = _page(curves, looks, floor)
     page.update_yaxes(type="log", title=_regret_label(curves, floor), dtick="D2", tickformat="~g")
@@ -218,14 +222,17 @@ def regret_page(curves: Curves, looks: dict[str, Style]) -> Any:
 
 
 def rank_page(curves: Curves, looks: dict[str, Style]) -> Any:
-    """Like `rank_picture`, as a figure of plotly."""
+    """Like `rank_picture`, as a plotly figure."""
     page = _page(curves, looks, -np.inf)
     page.update_yaxes(autorange="reversed", title=_rank_label(curves))
     return page
 
 
 def _page(curves: Curves, looks: dict[str, Style], floor: float) -> Any:
-    """Lines whose bands come and go with them; colours that suit light and dark pages."""
+    """Make a plotly figure of curves and intervals, for light and dark pages.
+
+    The legend shows or hides a curve together with its interval.
+    """
     import plotly.graph_objects as go
 
     page = go.Figure()
@@ -271,7 +278,7 @@ def _page(curves: Curves, looks: dict[str, Style], floor: float) -> Any:
 
 
 def _digits(values: Array) -> list[float]:
-    """Six digits are more than anybody can see and keep the page small."""
+    """Round values (n,) to six digits, which keeps the page small."""
     return [float(f"{value:.6g}") for value in values]
 
 

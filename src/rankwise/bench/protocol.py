@@ -1,4 +1,4 @@
-"""One run of a method on a problem, in HPO-B's protocol."""
+"""One run of a method on a problem, with the protocol of HPO-B."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from typing import Any
 import numpy as np
 
 from rankwise.bench.base import INITIAL, OpenProblem, Problem, TableProblem
-from rankwise.optimizer import Optimizer
-from rankwise.strategy import FALLBACK, Strategy
-from rankwise.task import Task
+from rankwise.history.task import Task
+from rankwise.run.optimizer import Optimizer
+from rankwise.strategies.base import FALLBACK, Strategy
 from rankwise.types import Array
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a run evaluated.
+    """Evaluations of a run.
 
     Attributes:
-        points: row numbers, or encoded configurations, in their order, initial ones included.
-        losses: of the points.
-        regrets: normalised regret of the best so far (trials + 1,), after the initial points and
-            after each trial. A run ends where the optimum is found; the rest is filled up.
-        fallbacks: proposals that were random because the surrogate failed.
-        seconds: of each proposal.
+        points: row numbers or encoded configurations in the order of evaluation, including the
+            initial points.
+        losses: loss of each point.
+        regrets: normalized regret of the best loss so far (trials + 1,), after the initial points
+            and after each trial. A run ends when the optimum is found; then the last value is
+            repeated.
+        fallbacks: number of random proposals made because the surrogate failed.
+        seconds: seconds of each proposal.
     """
 
     points: list[Any]
@@ -38,40 +40,40 @@ class Trace:
 
 
 class Chooser:
-    """Lets a strategy choose among rows; the n-th choice depends on n, the seed and the history.
+    """Calls a strategy with a random generator made from the seed and the number of trials.
 
-    A strategy that would begin with a design begins with random rows, up to five evaluations.
+    A strategy with an initial design starts with random rows until there are five evaluations.
 
     Args:
-        strategy: of a method.
-        seed: of all randomness.
+        strategy: strategy of a method.
+        seed: seed of all randomness.
     """
 
     def __init__(self, strategy: Strategy, seed: int) -> None:
         self._strategy, self._seed = strategy, seed
 
     def choose(self, history: Task, pool: Array) -> int:
-        """The number of a row of the pool (m, d)."""
+        """Choose a row of a pool (m, d); return its index."""
         rng = np.random.default_rng([self._seed, len(history)])
         if self._strategy.design is not None and len(history) < INITIAL:
             return int(rng.integers(len(pool)))
         return self._strategy.choose(history, pool, rng)
 
     def propose(self, history: Task) -> Array:
-        """Any configuration (d,) of the space."""
+        """Propose a configuration (d,) of the space."""
         rng = np.random.default_rng([self._seed, len(history)])
         return self._strategy.propose(history, np.empty((0, history.X.shape[1])), rng)
 
 
 def run(problem: Problem, optimizer: Optimizer, *, seed: int, initial: int, trials: int) -> Trace:
-    """Begin with the initial points of the problem and seed, then let the method go on.
+    """Evaluate the initial points of a problem and seed, then the proposals of a method.
 
     Args:
-        problem: to be optimised.
-        optimizer: of the method, with what it has learnt; it is left as it is.
-        seed: of the run.
-        initial: how many given points come first, at most `INITIAL`; with 0 the method begins.
-        trials: evaluations after them.
+        problem: problem to optimize.
+        optimizer: optimizer of the method, which has learnt from the source tasks; not modified.
+        seed: seed of the run.
+        initial: number of given initial points, at most `INITIAL`.
+        trials: maximum number of proposals after the initial points.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -84,9 +86,9 @@ def run(problem: Problem, optimizer: Optimizer, *, seed: int, initial: int, tria
     fallbacks = sum(str(warning.message).startswith(FALLBACK) for warning in caught)
     curve = problem.regrets(np.array(losses)).tolist()
     regrets = [
-        *(curve[:initial][-1:] or [1.0]),
+        *(curve[:initial][-1:] or [1.0]),  # without initial points, the regret starts at 1
         *curve[initial:],
-    ]  # nothing is as bad as the worst
+    ]
     regrets += regrets[-1:] * (trials + 1 - len(regrets))
     return Trace(points, losses, regrets, fallbacks, seconds)
 

@@ -1,9 +1,10 @@
-"""Published results of HPO-B as runs, to be ranked together with ours.
+"""Published results of HPO-B as runs, to compare them with our results.
 
-A file holds one method: `space`, `dataset` and `seed` (rows,), and `incumbent` (rows, 101), the
-best accuracy after the 5 initial points and after each of 100 trials, normalised so that 1 is the
-best of the task's table and 0 the worst. Files that end in "-C" or begin with "optformer-" are of
-HPO-B's continuous variant: compare them with runs of that variant only.
+A file has the results of one method: `space`, `dataset` and `seed` (rows,), and `incumbent`
+(rows, 101). The incumbent is the best accuracy after the 5 initial points and after each of 100
+trials, normalized so that 1 is the best of the task's table and 0 the worst. Files that end in
+"-C" or begin with "optformer-" belong to HPO-B's continuous variant. They can be compared with
+runs of that variant only.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
+from rankwise._core.data_errors import unreadable, wrong
 from rankwise.bench.base import INITIAL
-from rankwise.bench.files import unreadable, wrong
 from rankwise.bench.results import Run
 from rankwise.errors import BenchmarkDataError, check_count
 from rankwise.types import Array
 
 MARK = " (published)"
-"""Ends the name of a published method, so that it is not taken for one of ours."""
+"""Suffix of the name of a published method, which distinguishes it from a method of Rankwise."""
 
 _TRANSFER = {"ablr", "fsbo", "fsbo2", "hyperbo", "nap", "optformer", "rgpe", "taf", "tst"}
 
@@ -30,17 +31,17 @@ _TRANSFER = {"ablr", "fsbo", "fsbo2", "hyperbo", "nap", "optformer", "rgpe", "ta
 def read_published(
     source: Path | Iterable[Path], *, trials: int = 100, spaces: Iterable[str] | None = None
 ) -> list[Run]:
-    """The runs in the files of published methods.
+    """Read the runs of published methods.
 
-    The method has the name of the file, without "hpob-" and with `MARK`; the benchmark is the
-    search space, and the task the data set. Incumbents that become worse are read as the best so
-    far. Seconds are not published.
+    The method of a run is the name of the file, without "hpob-" and with `MARK`. The benchmark is
+    the search space, and the task is the data set. An incumbent that becomes worse is replaced by
+    the best so far. Seconds are not published.
 
     Args:
-        source: files (.npz), or a folder: all that HPO-B itself published for its discrete
-            variant ("hpob-*.npz" without those that end in "-C").
-        trials: longer runs are cut to this; shorter ones become missing runs.
-        spaces: ids of the search spaces wanted; by default all.
+        source: files (.npz), or a folder. From a folder, all results are read that HPO-B
+            published for its discrete variant ("hpob-*.npz" without those that end in "-C").
+        trials: number of trials. Longer runs are cut; shorter runs count as missing.
+        spaces: ids of the search spaces; by default all.
 
     Raises:
         BenchmarkDataError: a file is missing or damaged.
@@ -52,8 +53,9 @@ def read_published(
 
 
 def is_transfer(method: str) -> bool:
-    """Whether a published method, by its name here, learns from past tasks."""
-    # Files of the studies "nap" and "optformer" begin with that name, those of random search too.
+    """True if a published method learns from source tasks."""
+    # All files of the publications "nap" and "optformer" begin with that name, also those of
+    # methods without transfer.
     name = re.sub("^(nap|optformer)-", "", method.removesuffix(MARK).lower())
     return method.endswith(MARK) and not _TRANSFER.isdisjoint(re.split("[-_]", name))
 
@@ -66,7 +68,7 @@ def _files(source: Path | Iterable[Path]) -> list[Path]:
     files = [path for path in sorted(source.glob("hpob-*.npz")) if not path.stem.endswith("-C")]
     if not files:
         raise BenchmarkDataError(
-            f"there are no published results (hpob-*.npz) in {source}; name another folder"
+            f"there are no published results (hpob-*.npz) in {source}: choose another folder"
         )
     return files
 
@@ -93,7 +95,11 @@ def _read(path: Path, trials: int) -> list[Run]:
 
 
 def _arrays(path: Path) -> tuple[np.ndarray, np.ndarray, list[int], Array]:
-    """Spaces, data sets, seeds (rows,) and incumbents (rows, trials + 1) of a file."""
+    """Read spaces, data sets, seeds (rows,) and incumbents (rows, trials + 1) from a file.
+
+    Raises:
+        BenchmarkDataError: the file is missing or damaged.
+    """
     names = ("space", "dataset", "seed", "incumbent")
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -103,7 +109,7 @@ def _arrays(path: Path) -> tuple[np.ndarray, np.ndarray, list[int], Array]:
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise unreadable(path, error) from error
     if incumbents.ndim != 2 or incumbents.shape[1] < 2 or incumbents.dtype.kind != "f":
-        raise wrong(path, "'incumbent' is no table of numbers (rows, trials + 1)")
+        raise wrong(path, "'incumbent' is not a table of numbers (rows, trials + 1)")
     if any(column.shape != (len(incumbents),) for column in (spaces, datasets, seeds)):
         raise wrong(path, "'space', 'dataset' and 'seed' do not have one entry for each row")
     if not np.all((incumbents >= 0) & (incumbents <= 1)):
@@ -112,7 +118,7 @@ def _arrays(path: Path) -> tuple[np.ndarray, np.ndarray, list[int], Array]:
 
 
 def _seed(path: Path, text: str) -> int:
-    """HPO-B calls its seeds "test0", "test1", ..."""
+    """Convert HPO-B's name of a seed ("test0", "test1", ...) to a number."""
     match = re.fullmatch(r"(?:test)?(\d+)", text)
     if match is None:
         raise wrong(path, f"the seed {text!r} is not like 'test0'")

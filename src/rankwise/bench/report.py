@@ -1,4 +1,4 @@
-"""The report of a benchmark: what its runs say, as Markdown, as one HTML page, and as figures."""
+"""The report of benchmark runs: Markdown, one HTML page, and figures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rankwise._core.atomic_write import atomic_write
+from rankwise._core.extras import require
 from rankwise.bench.base import PASTS
-from rankwise.bench.document import (
+from rankwise.bench.figures import styles
+from rankwise.bench.report_document import (
     Block,
     Heading,
     Table,
@@ -18,21 +21,20 @@ from rankwise.bench.document import (
     to_markdown,
     unique,
 )
-from rankwise.bench.figures import styles
-from rankwise.bench.panel import Missing, Panel, make_panels
+from rankwise.bench.report_section import Section
 from rankwise.bench.results import Run
-from rankwise.bench.section import Section
+from rankwise.bench.run_arrays import Missing, Panel, make_panels
 from rankwise.bench.statistics import common
 from rankwise.errors import BenchmarkDataError, OptionError, is_number
 
 TITLE = "Benchmark report"
 MARKS = (1, 5, 10, 25, 50, 100)
 _READING = (
-    "Regret is 0 for the best known value of a task and 1 for the worst; each figure is after a "
-    "number of trials, of the best so far. Lower is better everywhere. Brackets hold 95 % "
-    "intervals from 1000 draws of tasks and, within a task, of seeds. Ranks are among the methods "
-    "on the same task with the same seed, equal regrets sharing theirs. A method that misses a "
-    "run has no mean."
+    "Regret is that of the best configuration after a number of trials: 0 for the best known "
+    "loss of a task and 1 for the worst. Lower is better everywhere. Brackets are 95 % intervals "
+    "from 1000 bootstrap draws of tasks and, within a task, of seeds. Methods are ranked on each "
+    "pair of task and seed; equal regrets share their ranks. A method with a missing run has no "
+    "mean."
 )
 
 
@@ -46,18 +48,19 @@ def write_report(
     """Write report.md, report.html and figures/ into a folder.
 
     Args:
-        runs: of any benchmarks and protocols, each of which gets a section; benchmarks of the same
-            protocol get one together, too.
-        out: the folder; it is made if it is not there.
-        marks: the numbers of trials in tables; by default those of `MARKS` that exist, and the
-            last.
-        environment: what was run where, by name; several if the runs were made in parts.
+        runs: runs of any benchmarks and protocols. Each pair of benchmark and protocol gets a
+            section, and all benchmarks with the same protocol get a common section.
+        out: folder of the report; it is created if it does not exist.
+        marks: numbers of trials that tables show; by default those of `MARKS` that exist, and the
+            last trial.
+        environment: commands, versions and machines of the runs, by name.
 
     Returns:
-        What was written.
+        Paths of all written files.
 
     Raises:
-        OptionError: there are no runs, or a mark makes no sense.
+        MissingPackageError: the extra `plot` is not installed.
+        OptionError: there are no runs, or a mark is not a number of trials.
         BenchmarkDataError: the runs contradict each other, a package is missing, or the report
             cannot be written.
     """
@@ -66,6 +69,7 @@ def write_report(
     for mark in marks or ():
         if not is_number(mark, int) or mark < 0:
             raise OptionError(f"marks are numbers of trials, not {mark!r}")
+    require("the report of a benchmark", "plot")
     panels = make_panels(runs)
     looks = styles(list(dict.fromkeys(run.method for run in runs)))
     blocks = [*_opening(runs, panels)]
@@ -88,14 +92,20 @@ def _write(blocks: Sequence[Block], out: Path) -> list[Path]:
     texts = {"report.md": to_markdown(blocks, out), "report.html": to_html(blocks, TITLE)}
     try:
         for name, text in texts.items():
-            (out / name).write_text(text, encoding="utf-8")
+            with atomic_write(out / name) as unfinished:
+                unfinished.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BenchmarkDataError(f"the report cannot be written to {out}: {error}") from error
     return [out / name for name in texts]
 
 
 def _steps(trials: int, marks: Sequence[int] | None) -> list[int]:
-    """The numbers of trials that tables show: never none."""
+    """Return the numbers of trials that tables show, at least one.
+
+    Args:
+        trials: number of trials of the runs.
+        marks: requested numbers, or None for `MARKS`.
+    """
     if marks is None:
         return sorted({mark for mark in MARKS if mark <= trials} | {trials})
     return sorted({mark for mark in marks if mark <= trials}) or [trials]
@@ -109,7 +119,7 @@ def _title(panel: Panel) -> str:
 
 
 def _stem(group: Sequence[Panel]) -> str:
-    """How the names of the figures of a section begin."""
+    """Common prefix of the file names of a section's figures."""
     name = group[0].benchmark if len(group) == 1 else "overall"
     return slug(f"{name}-{group[0].initial}-{group[0].trials}")
 
@@ -120,10 +130,10 @@ def _protocol(panel: Panel) -> str:
 
 
 def _overall(panels: Sequence[Panel]) -> list[tuple[str, list[Panel]]]:
-    """Panels that are summarised together, with a title.
+    """Group the panels that get a common section; return titles and groups.
 
-    They have the same protocol, and pasts that mislead in the same way, if at all: a method that
-    learns the wrong thing from a wrong past must not look worse on honest ones.
+    The panels of a group have the same protocol and the same change of the source tasks' losses
+    ("inverted" or "shuffled"). So results with misleading source tasks are not mixed with others.
     """
     groups: dict[tuple[str, str], list[Panel]] = {}
     for panel in panels:
@@ -139,7 +149,7 @@ def _overall(panels: Sequence[Panel]) -> list[tuple[str, list[Panel]]]:
 
 
 def _left_out(panels: Sequence[Panel], group: Sequence[Panel]) -> Iterable[Block]:
-    """A sentence on methods that some of the benchmarks summarised do not have."""
+    """Yield a sentence about methods that are left out because a benchmark lacks them."""
     names = [panel.benchmark for panel in group]
     kinds = {(panel.initial, panel.trials) for panel in group}
     alike = [p for p in panels if p.benchmark in names and (p.initial, p.trials) in kinds]
@@ -179,7 +189,7 @@ def _missing_rows(panel: Panel) -> Iterable[list[str]]:
 
 
 def _which(panel: Panel, missing: Sequence[Missing]) -> str:
-    """The tasks and seeds of missing runs."""
+    """Describe the tasks and seeds of missing runs."""
     if len(missing) == len(panel.blocks):
         return "all"
     seeds: dict[str, list[int]] = {}
@@ -192,7 +202,7 @@ def _which(panel: Panel, missing: Sequence[Missing]) -> str:
 
 
 def _closing(environments: Sequence[Mapping[str, Any]]) -> Iterable[Block]:
-    """What was run where; where parts differ, all that they say."""
+    """Yield the table of commands, versions and machines; different values are all listed."""
     values: dict[str, dict[str, None]] = {}
     for environment in environments:
         for name, value in _flat(environment):
@@ -203,7 +213,7 @@ def _closing(environments: Sequence[Mapping[str, Any]]) -> Iterable[Block]:
 
 
 def _flat(facts: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """Names and values, with the parts of settings one by one."""
+    """Yield names and values; nested settings are flattened."""
     for name, value in facts.items():
         if isinstance(value, Mapping) and not all(isinstance(v, str) for v in value.values()):
             yield from _flat(value)

@@ -1,4 +1,4 @@
-"""What a benchmark run leaves behind, as the report sees it."""
+"""`Run`: the result of one method on one task with one seed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from rankwise.types import Array
 
 @dataclass(frozen=True)
 class Run:
-    """One method on one task with one seed.
+    """Result of one method on one task with one seed.
 
     Attributes:
-        benchmark: its name, modifiers included.
-        task: name of the task that was optimised.
-        method: as it was written, options included.
-        seed: of the run.
-        initial: given points that it began with.
-        trials: proposals that were to be evaluated after them.
-        regrets: normalised regret (trials + 1,) of the best so far, after the initial points and
-            after each trial; None if the run is missing.
-        seconds: of each proposal that was made: fewer than `trials` if the optimum was found.
-        fallbacks: proposals that were random because the surrogate failed.
-        error: why the run is missing; "" if it is not.
+        benchmark: name of the benchmark, with modifiers.
+        task: name of the task that was optimized.
+        method: name of the method, with options.
+        seed: seed of the run.
+        initial: number of given initial points.
+        trials: number of proposals after the initial points.
+        regrets: normalized regret (trials + 1,) of the best loss so far, after the initial points
+            and after each trial; None if the run is missing.
+        seconds: seconds of each proposal; fewer than `trials` if the optimum was found.
+        fallbacks: number of random proposals made because the surrogate failed.
+        error: reason if the run is missing, else "".
     """
 
     benchmark: str

@@ -1,40 +1,39 @@
-"""Runs benchmarks: every cell once, in many processes, interrupted as often as it happens."""
+"""Runner of benchmarks: computes all cells in parallel processes and can be resumed."""
 
 from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import joblib
 from filelock import Timeout
 from threadpoolctl import threadpool_limits
 
 from rankwise import methods
-from rankwise.bench import registry
+from rankwise._core.environment import environment
+from rankwise.bench import benchmarks as registry
 from rankwise.bench.base import INITIAL, Benchmark
 from rankwise.bench.cells import Cell, write_json
-from rankwise.bench.display import Display
-from rankwise.bench.environment import environment
+from rankwise.bench.progress_lines import Display
 from rankwise.bench.protocol import run as run_problem
-from rankwise.cache import learnt_optimizer
+from rankwise.bench.workers import Map, workers
 from rankwise.errors import BenchmarkDataError, OptionError, check_count
-from rankwise.optimizer import Optimizer
+from rankwise.methods import added as added_methods
+from rankwise.run.model_cache import learnt_optimizer
+from rankwise.run.optimizer import Optimizer
 
 DONE, BUSY, FAILED, UNWRITTEN = "done", "busy", "failed", "unwritten"
 _SEED = "learning_seed"
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job: one of the words above, and the error if there was one."""
+    """Result of a job: `DONE`, `BUSY`, `FAILED` or `UNWRITTEN`, and the error if there was one."""
 
     state: str
     error: str = ""
@@ -53,33 +52,34 @@ def run(
     backend: str = "",
     progress: bool | None = None,
 ) -> list[Cell]:
-    """Run every method on every task of every benchmark, as far as there is no result yet.
+    """Run every method on every task of every benchmark.
 
-    What is finished is never computed again; a cell that failed is tried again. Several
-    runners may share a folder.
+    Finished cells are not computed again; failed cells are tried again. Several runners can use
+    the same folder at the same time.
 
     Args:
         benchmarks: names with modifiers, such as "tst-svm:validation".
         method_names: names with options, such as "dre:epochs=100".
-        seeds: of the runs.
-        trials: evaluations after the initial points.
-        initial: given points to begin with, 0 to 5.
+        seeds: seeds of the runs.
+        trials: number of evaluations after the initial points.
+        initial: number of given initial points, 0 to 5.
         out: folder of the results.
-        data: folder of the data files; see `registry.load`.
-        jobs: cells at the same time, each in a process with one thread.
-        backend: "" for processes here, "dask://host:port", or "ray".
-        progress: show a bar; by default if standard error is a terminal, else a line now and then.
+        data: folder of the data files; see `benchmarks.load`.
+        jobs: number of parallel processes, each with one thread; -1 for all cores.
+        backend: "" for local processes, "dask://host:port", or "ray".
+        progress: True for a progress bar, False for a line every 30 seconds; by default a bar if
+            standard error is a terminal.
 
     Returns:
         All cells of the run, with or without a result.
 
     Raises:
-        UnknownNameError, OptionError: something that was asked for does not exist.
+        UnknownNameError, OptionError: a benchmark, method or option is unknown or invalid.
         BenchmarkDataError: data are missing or damaged, or results cannot be written.
     """
     check_count("trials", trials)
     if initial not in range(INITIAL + 1):
-        raise OptionError(f"a run begins with 0 to {INITIAL} given points, not {initial!r}")
+        raise OptionError(f"a run begins with 0 to {INITIAL} initial points, not {initial!r}")
     for name in method_names:
         check_method(name)
     folder = registry.data_folder(data)
@@ -93,16 +93,16 @@ def run(
     ]
     _note(out, cells, jobs, backend)
     todo = [cell for cell in cells if not cell.is_done(out)]
-    with _workers(jobs, backend), Display(progress, len(todo)) as display:
+    with workers(jobs, backend) as parallel, Display(progress, len(todo)) as display:
         first = {_learnt_key(c, folder): c for c in reversed(todo)}
         learning = [c for c in first.values() if methods.get(methods.split(c.method)[0]).transfer]
-        for cell, outcome in _parallel(_prepare, learning[::-1], out, folder):
+        for cell, outcome in _each(parallel, _prepare, learning[::-1], out, folder):
             _stop_if_unwritten(outcome)
             display.learnt(cell, len(learning))
         busy = todo
-        while busy:  # cells of another runner; one of them may have been killed
+        while busy:  # another runner has these cells; try again, because it may be killed
             waiting, busy = busy, []
-            for cell, outcome in _parallel(_compute, waiting, out, folder):
+            for cell, outcome in _each(parallel, _compute, waiting, out, folder):
                 _stop_if_unwritten(outcome)
                 if outcome.state == BUSY:
                     busy.append(cell)
@@ -112,7 +112,10 @@ def run(
 
 
 def split_methods(text: str) -> list[str]:
-    """The methods of a list in which commas separate methods and also options of a method."""
+    """Split a list of methods, in which commas separate methods and options of a method.
+
+    A part with "=" and without ":" is an option of the method before it.
+    """
     found: list[str] = []
     for piece in filter(None, (part.strip() for part in text.split(","))):
         if "=" in piece and ":" not in piece and found:
@@ -123,7 +126,11 @@ def split_methods(text: str) -> list[str]:
 
 
 def check_method(text: str) -> None:
-    """Raise an error if the method or an option does not exist, or a value makes no sense."""
+    """Check a method with options, such as "dre:epochs=100".
+
+    Raises:
+        UnknownNameError, OptionError: the method or an option is unknown, or a value is invalid.
+    """
     methods.check_values(*methods.split(text))
 
 
@@ -131,7 +138,10 @@ def check_method(text: str) -> None:
 
 
 def _compute(cell: Cell, out: Path, data: Path | None) -> Outcome:
-    """Run a cell and write its result, unless it has one or another process is at it."""
+    """Run a cell and write its result.
+
+    Nothing happens if the cell already has a result, or if another process is running it.
+    """
     lock = cell.lock(out)
     try:
         with lock.acquire(timeout=0):
@@ -169,13 +179,13 @@ def _compute_locked(cell: Cell, out: Path, data: Path | None) -> Outcome:
 
 
 def _prepare(cell: Cell, out: Path, data: Path | None) -> Outcome:
-    """Learn what the cell needs, so that those that need the same need not wait for it."""
+    """Learn and save the model that a cell needs, so that later cells only load it."""
     try:
         with threadpool_limits(1):
             _optimizer(cell, out, data)
     except BenchmarkDataError as error:
         return Outcome(UNWRITTEN, str(error))
-    except Exception as error:  # the cells will meet it again and record it
+    except Exception as error:  # it happens again in the cells, which record it
         return Outcome(FAILED, str(error))
     return Outcome(DONE)
 
@@ -185,7 +195,7 @@ def _benchmark(cell: Cell, data: Path | None) -> Benchmark:
 
 
 def _learnt_key(cell: Cell, data: Path | None) -> tuple[str, str, str, int | None]:
-    """Equal for cells that need the same model."""
+    """Return a key that is equal for cells that need the same model."""
     name, options = methods.split(cell.method)
     random = _SEED in methods.get(name).options and _SEED not in options
     key = _benchmark(cell, data).past_key(cell.task)
@@ -196,14 +206,14 @@ def _optimizer(cell: Cell, out: Path, data: Path | None) -> Optimizer:
     return _learnt(*_learnt_key(cell, data), out, data)
 
 
-@lru_cache(maxsize=2)  # cells come sorted: many in a row need the same
+@lru_cache(maxsize=2)  # consecutive cells usually need the same model
 def _learnt(
     benchmark: str, method: str, key: str, seed: int | None, out: Path, data: Path | None
 ) -> Optimizer:
-    """The optimizer of a method for all tasks with the same past.
+    """Return the optimizer of a method for all target tasks with the same source tasks.
 
-    A model that learning leaves to chance is learnt anew for every seed: its luck must not decide
-    all runs of a benchmark.
+    If learning uses random numbers, each seed of the benchmark gets its own model. So one lucky
+    or unlucky model does not decide all runs.
     """
     source = registry.load(benchmark, data)
     name, options = methods.split(method)
@@ -216,20 +226,17 @@ def _learnt(
 # ---------------------------------------------------------------------- around them
 
 
-def _parallel(
+def _each(
+    parallel: Map[tuple[int, Outcome]],
     function: Callable[[Cell, Path, Path | None], Outcome],
     cells: Sequence[Cell],
     out: Path,
     data: Path | None,
 ) -> Iterator[tuple[Cell, Outcome]]:
-    """Each cell with its outcome, as they come."""
-    jobs: Iterable[Any] = (
-        joblib.delayed(_numbered)(k, function, cell, out, data) for k, cell in enumerate(cells)
-    )
-    parallel = joblib.Parallel(
-        return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs"
-    )
-    for k, outcome in parallel(jobs):
+    """Call a function for all cells in parallel; yield cells and outcomes as they finish."""
+    given = (dict(added_methods.added()), dict(registry.added()))
+    jobs = ((k, function, cell, out, data, given) for k, cell in enumerate(cells))
+    for k, outcome in parallel(_numbered, jobs):
         yield cells[k], outcome
 
 
@@ -239,42 +246,22 @@ def _numbered(
     cell: Cell,
     out: Path,
     data: Path | None,
+    given: tuple[dict[str, methods.Method], dict[str, registry.Source]],
 ) -> tuple[int, Outcome]:
+    """Call a function for a cell in a worker process; return its number and outcome.
+
+    Args:
+        k: number of the cell.
+        function: function to call.
+        cell: the cell.
+        out: folder of the results.
+        data: folder of the data files.
+        given: methods and benchmarks that were registered in the main process, by name. A worker
+            process does not have them.
+    """
+    added_methods.adopt(given[0])
+    registry.adopt(given[1])
     return k, function(cell, out, data)
-
-
-@contextmanager
-def _workers(jobs: int, backend: str) -> Iterator[None]:
-    """Where joblib runs what follows."""
-    for variable in _THREADS:  # read by new processes when they import NumPy
-        os.environ.setdefault(variable, "1")
-    if not backend:
-        with joblib.parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
-            yield
-        return
-    kind, _, address = backend.partition("://")
-    if kind == "dask" and address:
-        try:
-            from distributed import Client
-        except ImportError as error:
-            raise OptionError(
-                'running on Dask needs its package: pip install "rankwise[dask]"'
-            ) from error
-        client = Client(f"tcp://{address}")  # type: ignore[no-untyped-call]
-        with client, joblib.parallel_config(backend="dask"):
-            yield
-    elif backend == "ray":
-        try:
-            from ray.util.joblib import register_ray  # type: ignore[import-not-found]
-        except ImportError as error:
-            raise OptionError(
-                'running on Ray needs its package: pip install "rankwise[ray]"'
-            ) from error
-        register_ray()
-        with joblib.parallel_config(backend="ray", n_jobs=-1):
-            yield
-    else:
-        raise OptionError(f"a backend is dask://host:port or ray, not {backend!r}")
 
 
 def _stop_if_unwritten(outcome: Outcome) -> None:
@@ -283,7 +270,7 @@ def _stop_if_unwritten(outcome: Outcome) -> None:
 
 
 def _note(out: Path, cells: Sequence[Cell], jobs: int, backend: str) -> None:
-    """Record what was asked for, and where it ran: the report shows both."""
+    """Write the settings and the environment of a run to a file, for the report."""
     settings = {
         "benchmarks": {c.benchmark: [] for c in cells},
         "methods": list(dict.fromkeys(c.method for c in cells)),

@@ -1,7 +1,7 @@
-"""Which methods differ: tests over tasks, wins and losses.
+"""Significance tests between methods, and their wins and losses.
 
-Tests take tasks as independent: the seeds of a task are averaged first. Regrets that are equal to
-the last digit that counts are equal.
+Tests assume that tasks are independent; the regrets of a task are averaged over seeds first.
+Regrets count as equal if they are equal after rounding to `DIGITS` decimals.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.bench.files import EXTRA
-from rankwise.bench.panel import DIGITS, Panel
+from rankwise._core.data_errors import EXTRA
+from rankwise.bench.run_arrays import DIGITS, Panel
 from rankwise.bench.statistics import ALPHA, block_ranks, complete_blocks, rankable
 from rankwise.errors import BenchmarkDataError, check_name
 from rankwise.types import Array, Mask
 
-FEWEST_TASKS = 5  # of a test: with fewer, no difference could become significant
-BUDGETS = (25, 50, 100)  # trials after which methods are tested, as far as they exist
+FEWEST_TASKS = 5  # smallest number of tasks for a test; with fewer, nothing can be significant
+BUDGETS = (25, 50, 100)  # numbers of trials after which methods are compared
 POSTHOCS = ("nemenyi", "wilcoxon")
-_EXACT = 50  # differences up to which the signed-rank test is exact, as in SciPy
+_EXACT = 50  # largest number of differences for an exact signed-rank test, as in SciPy
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class Comparison:
     """Tests of M methods after a number of trials.
 
     Attributes:
-        step: the number of trials.
-        methods: names (M,) of those that were compared.
-        tasks: how many tasks the tests are over.
-        ranks: average rank (M,) over tasks, of the means over seeds.
-        friedman: p value of Friedman's test that all are the same; NaN without one.
+        step: number of trials.
+        methods: names of the M methods.
+        tasks: number of tasks.
+        ranks: average rank (M,) over tasks; regrets are averaged over seeds before ranking.
+        friedman: p value of Friedman's test of equal ranks; NaN without a test.
         pairs: p values (M, M) of the differences between pairs.
-        test: the name of the test behind `pairs`; "" if there is none.
-        critical_difference: of average ranks in Nemenyi's test; NaN without one.
-        note: why there is no test; "" if there is one.
+        test: name of the test that gave `pairs`; "" if there is none.
+        critical_difference: critical difference of Nemenyi's test; NaN without a test.
+        note: reason if there is no test, else "".
     """
 
     step: int
@@ -53,7 +53,10 @@ class Comparison:
 
     @property
     def different(self) -> Mask:
-        """Which pairs (M, M) differ; none if Friedman's test sees no difference at all."""
+        """Mask (M, M) of pairs that differ significantly.
+
+        No pair differs if Friedman's test is not significant.
+        """
         if self.friedman >= ALPHA:
             return np.zeros_like(self.pairs, dtype=bool)
         below: Mask = self.pairs < ALPHA
@@ -62,15 +65,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Duel:
-    """One method against another, over the runs that both have.
+    """Comparison of two methods on pairs of task and seed for which both have a run.
 
     Attributes:
-        wins: pairs of task and seed in which the first has the smaller regret.
-        ties: pairs in which both have the same.
-        losses: pairs in which it has the larger one.
+        wins: number of pairs in which the first method has the smaller regret.
+        ties: number of pairs with equal regrets.
+        losses: number of pairs in which the first method has the larger regret.
         difference: mean regret of the first minus that of the second; NaN without runs.
-        tasks: how many tasks the test is over.
-        p: of Wilcoxon's signed-rank test over tasks; NaN if they are too few.
+        tasks: number of tasks.
+        p: p value of Wilcoxon's signed-rank test over tasks; NaN if there are too few tasks.
     """
 
     wins: int
@@ -82,16 +85,16 @@ class Duel:
 
 
 def budgets(trials: int) -> list[int]:
-    """The trials after which methods are tested: those of `BUDGETS` that exist, and the last."""
+    """Return the numbers of trials for tests: those of `BUDGETS` below `trials`, and `trials`."""
     return sorted({step for step in BUDGETS if step < trials} | {trials})
 
 
 def compare(panels: Sequence[Panel], step: int, *, posthoc: str = "nemenyi") -> Comparison:
-    """Friedman's test over tasks and, if it sees a difference, tests between pairs.
+    """Compare methods with Friedman's test over tasks, and all pairs of methods.
 
     Args:
-        panels: what to compare; a task of any of them counts once.
-        step: trials after which the regrets are compared.
+        panels: runs to compare; each task of each panel counts once.
+        step: number of trials after which regrets are compared.
         posthoc: "nemenyi" compares average ranks; "wilcoxon" is the signed-rank test with Holm's
             correction. Two methods are compared with the signed-rank test in any case.
     """
@@ -105,7 +108,7 @@ def compare(panels: Sequence[Panel], step: int, *, posthoc: str = "nemenyi") -> 
         step, tuple(able), n, ranks, np.nan, np.full((m, m), np.nan), "", np.nan, ""
     )
     if m < 2:
-        return replace(untested, note="there are no two methods to compare")
+        return replace(untested, note="a test needs two methods")
     if n < FEWEST_TASKS:
         return replace(untested, note=f"a test needs {FEWEST_TASKS} tasks, there are {n}")
     if m == 2:
@@ -124,7 +127,7 @@ def compare(panels: Sequence[Panel], step: int, *, posthoc: str = "nemenyi") -> 
 
 
 def critical_difference(methods: int, tasks: int) -> float:
-    """The difference of average ranks from which on two methods differ in Nemenyi's test."""
+    """Return the smallest significant difference of average ranks in Nemenyi's test."""
     from scipy.stats import studentized_range
 
     quantile = studentized_range.ppf(1 - ALPHA, methods, np.inf) / np.sqrt(2)
@@ -132,7 +135,15 @@ def critical_difference(methods: int, tasks: int) -> float:
 
 
 def duel(panels: Sequence[Panel], first: str, second: str, step: int | None = None) -> Duel:
-    """Compare two methods after `step` trials, or in the mean of the regret over all trials."""
+    """Compare two methods.
+
+    Args:
+        panels: runs of the methods.
+        first: name of the first method.
+        second: name of the second method.
+        step: number of trials after which regrets are compared; None compares the mean regret
+            over all trials.
+    """
     counts = np.zeros(3, dtype=int)
     means, per_task = [], []
     for panel in panels:
@@ -150,14 +161,17 @@ def duel(panels: Sequence[Panel], first: str, second: str, step: int | None = No
 
 
 def _at(panel: Panel, step: int | None) -> Array:
-    """Regrets (M, B) after a number of trials, or in the mean over all trials."""
+    """Return regrets (M, B) after `step` trials; if that is None, means over all trials."""
     if step is None:
         return np.asarray(np.round(panel.regrets[:, :, 1:].mean(axis=2), DIGITS))
     return np.asarray(panel.regrets[:, :, step])
 
 
 def _task_means(values: Array, panel: Panel) -> Array:
-    """Means (M, K) of values (M, B) over the seeds of a task, where all methods have them."""
+    """Average values (M, B) over the seeds of each of K tasks; return means (M, K).
+
+    Only blocks with a value of every method count.
+    """
     whole = ~np.isnan(values).any(axis=0)
     tasks = panel.task_numbers[whole]
     columns = [values[:, whole][:, tasks == task].mean(axis=1) for task in np.unique(tasks)]
@@ -185,15 +199,15 @@ def _signed_ranks(table: Array) -> Array:
 
 
 def _signed_rank(differences: Array) -> float:
-    """P value of Wilcoxon's test; a difference of zero speaks for nobody and is left out."""
+    """P value of Wilcoxon's signed-rank test of differences (n,); zeros are left out."""
     from scipy.stats import rankdata, wilcoxon
 
     differences = differences[differences != 0]
     if len(differences) > _EXACT:
         return float(wilcoxon(differences).pvalue)
-    # SciPy's exact test knows no ties, and its permutations take a second.
+    # SciPy's exact test does not support ties, and its permutation test takes a second.
     ranks = np.rint(2 * rankdata(np.round(np.abs(differences), DIGITS))).astype(int)
-    chances = np.zeros(ranks.sum() + 1)  # of the sum of twice the ranks of one sign
+    chances = np.zeros(ranks.sum() + 1)  # distribution of twice the rank sum of one sign
     chances[0] = 1.0
     for rank in ranks:
         chances = 0.5 * (chances + np.r_[np.zeros(rank), chances[: len(chances) - rank]])
@@ -202,7 +216,7 @@ def _signed_rank(differences: Array) -> float:
 
 
 def _holm(pairs: Array) -> Array:
-    """P values (M, M) corrected for the number of pairs: the smallest by all, and so on."""
+    """Correct p values (M, M) for the number of pairs with Holm's method."""
     upper = np.triu_indices(len(pairs), 1)
     order = np.argsort(pairs[upper])
     factors = np.arange(len(order), 0, -1)
@@ -214,7 +228,11 @@ def _holm(pairs: Array) -> Array:
 
 
 def import_posthocs() -> Any:
-    """The package scikit-posthocs, or a sentence about how to get it."""
+    """Import the package scikit-posthocs.
+
+    Raises:
+        BenchmarkDataError: the package is not installed.
+    """
     try:
         import scikit_posthocs
     except ImportError:

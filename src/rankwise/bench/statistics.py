@@ -1,8 +1,8 @@
-"""What the runs of a benchmark say: mean regrets and ranks with intervals, and seconds.
+"""Statistics of the runs of a benchmark: mean regrets and ranks with intervals, and seconds.
 
-Every function takes panels of the same methods and trials. One panel gives the figures of a
-benchmark, several give those over benchmarks. Means let benchmarks weigh the same, and within a
-benchmark tasks.
+Functions take panels with the same methods and numbers of trials. Results are those of one
+benchmark for one panel, and averages over benchmarks for several. All benchmarks have the same
+weight in a mean, and within a benchmark all tasks.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.bench.panel import Panel
+from rankwise.bench.run_arrays import Panel
 from rankwise.errors import OptionError
 from rankwise.types import Array, Mask
 
-ALPHA = 0.05  # level of tests; intervals hold what is left
-DRAWS = 1000  # of the bootstrap
+ALPHA = 0.05  # significance level; intervals cover 1 - ALPHA
+DRAWS = 1000  # number of bootstrap draws
 
 
 @dataclass(frozen=True)
 class Curves:
-    """A mean with an interval for each of M methods after 0 to T trials.
+    """Means with intervals of M methods after 0 to T trials.
 
     Attributes:
-        methods: names (M,).
-        mean: (M, T + 1); NaN for a method that cannot be averaged because runs are missing.
+        methods: names of the M methods.
+        mean: means (M, T + 1); NaN for a method with missing runs.
         low: lower end of the 95 % interval (M, T + 1).
         high: upper end of the 95 % interval (M, T + 1).
-        blocks: pairs of task and seed that the means are over.
-        of: how many pairs there are.
+        blocks: number of pairs of task and seed that the means use.
+        of: number of all pairs of task and seed.
     """
 
     methods: tuple[str, ...]
@@ -43,7 +43,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per proposal of a method; NaN if it made none."""
+    """Seconds per proposal of a method: mean, median and 95th percentile; NaN if there is none."""
 
     mean: float
     median: float
@@ -54,28 +54,31 @@ class Timing:
 
 
 def common(panels: Sequence[Panel]) -> list[Panel]:
-    """The panels with the methods that all of them have, in the order of the first."""
+    """Return the panels with only the methods that all of them have, in the first one's order."""
     shared = [m for m in panels[0].methods if all(m in panel.methods for panel in panels)]
     return [panel.only(shared) for panel in panels]
 
 
 def rankable(panels: Sequence[Panel]) -> list[str]:
-    """The methods that have at least one run in each panel: without one, no block is complete."""
+    """Return the methods that have at least one run in each panel.
+
+    Other methods cannot be ranked, because no block would be complete with them.
+    """
     _check_alike(panels)
     able = np.all([panel.present.any(axis=1) for panel in panels], axis=0)
     return [method for method, yes in zip(panels[0].methods, able, strict=True) if yes]
 
 
 def complete_blocks(panel: Panel) -> Mask:
-    """The blocks (B,) in which every method has a run."""
+    """Mask (B,) of the blocks in which every method has a run."""
     return np.asarray(panel.present.all(axis=0))
 
 
 def _check_alike(panels: Sequence[Panel]) -> None:
     if len({(panel.methods, panel.trials) for panel in panels}) != 1:
         raise OptionError(
-            "panels can be summarised together if they have the same methods in the same order "
-            "and as many trials; see common"
+            "panels must have the same methods in the same order and the same number of trials; "
+            "see common"
         )
 
 
@@ -83,11 +86,15 @@ def _check_alike(panels: Sequence[Panel]) -> None:
 
 
 def mean_regrets(panels: Sequence[Panel], *, seed: int = 0) -> Curves:
-    """Mean regret of each method over tasks and seeds.
+    """Compute the mean regret of each method over tasks and seeds.
 
-    The interval comes from a two-level bootstrap: tasks are drawn with replacement, then seeds
-    within each task drawn. It says how far the mean would move with other tasks of the kind. A
-    method that misses a run has no mean: what it failed on is not like the rest.
+    Intervals come from a two-level bootstrap: tasks are drawn with replacement, then seeds within
+    each drawn task. They show how much the mean would change with other tasks of the same kind. A
+    method with a missing run has no mean, because the missing runs may be the difficult ones.
+
+    Args:
+        panels: runs of the same methods.
+        seed: seed of the bootstrap.
     """
     _check_alike(panels)
     blocks = sum(len(panel.blocks) for panel in panels)
@@ -96,11 +103,15 @@ def mean_regrets(panels: Sequence[Panel], *, seed: int = 0) -> Curves:
 
 
 def average_ranks(panels: Sequence[Panel], *, seed: int = 0) -> Curves:
-    """Average rank of each method, 1 being the best, with intervals like those of the regret.
+    """Compute the average rank of each method; 1 is the best.
 
     Methods are ranked within each pair of task and seed, after each trial; equal regrets share
     their ranks. Only pairs in which all methods have a run count. A method without any run is
-    left out, else there would be none.
+    left out, because otherwise no pair would count. Intervals are computed as in `mean_regrets`.
+
+    Args:
+        panels: runs of the same methods.
+        seed: seed of the bootstrap.
     """
     able = rankable(panels)
     shape = (len(panels[0].methods), panels[0].trials + 1)
@@ -121,7 +132,7 @@ def average_ranks(panels: Sequence[Panel], *, seed: int = 0) -> Curves:
 
 
 def block_ranks(regrets: Array) -> Array:
-    """Ranks along the first axis of regrets (M, ...), 1 for the smallest; ties share ranks."""
+    """Rank regrets (M, ...) along the first axis; the smallest has rank 1, ties share ranks."""
     from scipy.stats import rankdata
 
     ranks: Array = rankdata(regrets, method="average", axis=0)
@@ -129,7 +140,15 @@ def block_ranks(regrets: Array) -> Array:
 
 
 def _means(parts: Sequence[tuple[Array, np.ndarray]], seed: int) -> tuple[Array, Array, Array]:
-    """Mean and interval (M, T + 1) of values (M, B, T + 1) with the tasks of their blocks (B,)."""
+    """Compute means and intervals, averaged over benchmarks.
+
+    Args:
+        parts: for each benchmark, values (M, B, T + 1) and the task number (B,) of each block.
+        seed: seed of the bootstrap.
+
+    Returns:
+        Mean, lower end and upper end of the interval, each (M, T + 1).
+    """
     rng = np.random.default_rng(seed)
     means, draws = [], []
     for values, tasks in parts:
@@ -142,14 +161,14 @@ def _means(parts: Sequence[tuple[Array, np.ndarray]], seed: int) -> tuple[Array,
 
 
 def _draw(tasks: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) -> Array:
-    """Weights (`DRAWS`, B) of the blocks in each draw.
+    """Draw bootstrap samples; return the weights (`DRAWS`, B) of the blocks in each.
 
     Args:
-        tasks: number of the task of each block (B,).
-        sizes: blocks of each task (K,).
-        rng: source of randomness.
+        tasks: task number (B,) of each block.
+        sizes: number of blocks (K,) of each task.
+        rng: random generator.
     """
-    blocks = np.argsort(tasks, kind="stable")  # those of a task are together
+    blocks = np.argsort(tasks, kind="stable")  # sorted by task
     first = np.cumsum(sizes) - sizes
     drawn = rng.integers(len(sizes), size=(DRAWS, len(sizes)))[:, :, None]
     picks = np.floor(rng.random((DRAWS, len(sizes), sizes.max())) * sizes[drawn]).astype(int)
@@ -163,7 +182,7 @@ def _draw(tasks: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) -> Arr
 
 
 def timing(panels: Sequence[Panel], method: str) -> Timing:
-    """Seconds per proposal of a method, over all its proposals."""
+    """Compute the seconds per proposal of a method, over all its proposals."""
     seconds = np.concatenate([p.seconds[p.methods.index(method)] for p in panels])
     if not len(seconds):
         return Timing(np.nan, np.nan, np.nan)
@@ -173,6 +192,6 @@ def timing(panels: Sequence[Panel], method: str) -> Timing:
 
 
 def found(panels: Sequence[Panel], method: str) -> tuple[int, int]:
-    """How many runs of a method ended with regret 0, and how many it has."""
+    """Return the number of runs of a method that found the optimum, and the number of its runs."""
     ends = np.concatenate([p.regrets[p.methods.index(method), :, -1] for p in panels])
     return int((ends == 0).sum()), int((~np.isnan(ends)).sum())

@@ -1,10 +1,10 @@
-"""What a data set looks like, in numbers that can be kept with a study of it."""
+"""Contexts: descriptions of data sets by numbers that can be stored with a study."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankwise.lazy import lazy_names
+from rankwise._core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from rankwise.context.data import Context, DataRows
@@ -20,14 +20,14 @@ __all__ = [
     "meta_features",
 ]
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "Context": "data",
-        "DataEmbedding": "embedding",
-        "DataRows": "data",
-        "data_digest": "metafeatures",
-        "handmade_features": "metafeatures",
-        "meta_features": "metafeatures",
+        "Context": "context.data",
+        "DataEmbedding": "context.embedding",
+        "DataRows": "context.data",
+        "data_digest": "context.metafeatures",
+        "handmade_features": "context.metafeatures",
+        "meta_features": "context.metafeatures",
     },
 )

@@ -1,10 +1,9 @@
-"""Context: what is known about a data set, in numbers and, as long as it lives, in rows."""
+"""Context: what is known about a data set, as numbers and optionally as rows in memory."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
+from rankwise._core.atomic_write import atomic_write
 from rankwise.context.metafeatures import (
     are_classes,
     as_numbers,
@@ -27,22 +26,22 @@ from rankwise.context.metafeatures import (
 from rankwise.errors import ModelFileError, OptionError, check_count, is_number
 from rankwise.types import Array
 
-ROWS = 2000  # of a data set that are kept in memory
-_COLUMNS = 500  # of them, at most
+ROWS = 2000  # rows of a data set that are kept in memory
+_COLUMNS = 500  # columns that are kept at most
 _TINY = 1e-12
-_FORMAT = 1  # of files
+_FORMAT = 1  # version of the file format
 
 
 @dataclass(frozen=True)
 class DataRows:
-    """Some rows of a data set, as numbers. They live in memory only and are never written.
+    """Some rows of a data set as numbers. They stay in memory; only `Context.save` writes them.
 
     Attributes:
         X: (n, p), finite.
         y: classes 0, 1, ... or numbers (n,); None without a target.
-        classes: how many classes there are; 0 if the target is not one of classes.
+        classes: number of classes; 0 if the target is a number or missing.
         ratios: share of each class (classes,).
-        labels: a digest of the classes' names, by which data sets of the same classes are known.
+        labels: digest of the names of the classes; equal for data sets with the same classes.
     """
 
     X: Array
@@ -56,7 +55,7 @@ class DataRows:
 
     @property
     def digest(self) -> str:
-        """Of the numbers."""
+        """SHA-256 of X and y."""
         digest = hashlib.sha256(repr(self.X.shape).encode() + self.X.tobytes())
         digest.update(b"" if self.y is None else self.y.tobytes())
         return digest.hexdigest()
@@ -66,14 +65,14 @@ class Context(Mapping[str, float]):
     """What is known about the data set of a task: numbers by name, and perhaps some of its rows.
 
     It is a mapping of the numbers, which is what studies, archives and model files keep. The rows
-    are for methods that learn what matters about data (`dist-gp`, `dist-blr`); they stay in
-    memory: no study, report, log or model file ever holds them. (A pickle of an object that has
-    them in memory does, as pickles do.)
+    are for methods that learn an embedding of data sets (`dist-gp`, `dist-blr`); they stay in
+    memory: no study, report, log or model file contains them. A pickle of an object that has
+    rows in memory does contain them.
 
     Args:
-        numbers: by name.
-        rows: of the data set, if methods may see them.
-        size: of the whole data set.
+        numbers: numbers about the data set by name.
+        rows: rows of the data set, if methods may use them.
+        size: number of rows of the whole data set.
 
     Example:
         >>> context = Context.of([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]], ["a", "b", "a"])
@@ -101,19 +100,19 @@ class Context(Mapping[str, float]):
     ) -> Context:
         """Describe a data set.
 
-        Of many rows some are drawn, without reading the others: memory-mapped arrays of any length
-        are fine. A missing value becomes the column's mean, a text the share of the rows that have
-        it, a constant column zero; of more than 500 columns 500 are kept.
+        If there are many rows, some are drawn and the others are not read, so memory-mapped arrays
+        of any length can be used. A missing value becomes the column's mean, a text the share of
+        rows that have the same text, a constant column zero. At most 500 columns are kept.
 
         Args:
             X: n rows: an array, memory-mapped or not, a sparse matrix or a data frame.
             y: the target (n,); None if there is none.
-            classification: whether `y` holds classes; None: if it looks like it.
-            rows: how many are kept in memory; 0 keeps numbers only.
-            standardize: columns get mean 0 and variance 1, numeric targets the range 0 to 1. If
-                not, what columns mean in absolute terms is kept: they must be comparable then.
-            handmade: the numbers include those of `handmade_features`, which take a second.
-            seed: of the choice of rows.
+            classification: True if `y` holds classes; None guesses it from the values.
+            rows: number of rows to keep in memory; 0 keeps numbers only.
+            standardize: scale columns to mean 0 and variance 1, and a numeric target to [0, 1].
+                With False the columns of all data sets must have comparable units.
+            handmade: include the numbers of `handmade_features`, which take about a second.
+            seed: seed of the choice of rows.
 
         Raises:
             OptionError: there is no row or no column, or X and y differ in length.
@@ -149,11 +148,11 @@ class Context(Mapping[str, float]):
     def save(self, path: str | Path) -> None:
         """Write numbers and rows to a file, from which `load` makes the context again.
 
-        This is the one way in which rows are written, and nothing in the library takes it unless
-        it is asked to: whoever can read the file can read the rows.
+        The library calls it only on request (`attach_rows`, `context="rows"`). Everyone who can
+        read the file can read the rows.
 
         Args:
-            path: of the file, by custom with the ending ".npz"; no pickles are in it.
+            path: file to write, usually with the ending ".npz"; it contains no pickles.
         """
         arrays: dict[str, Any] = {
             "format": np.array(_FORMAT),
@@ -169,17 +168,12 @@ class Context(Mapping[str, float]):
                 arrays["y"] = self.rows.y.astype(np.float32)
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with unfinished.open("wb") as file:
-                np.savez_compressed(file, **arrays)
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with atomic_write(path) as unfinished, unfinished.open("wb") as file:
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Context:
-        """What `save` wrote.
+        """Read a file that `save` wrote.
 
         Raises:
             ModelFileError: there is no such file, or it was not written by this version's `save`.
@@ -204,7 +198,7 @@ class Context(Mapping[str, float]):
         return cls(numbers, rows, int(arrays["size"]))
 
     def without_rows(self) -> Context:
-        """The numbers alone."""
+        """A copy with the numbers only."""
         return Context(self._numbers, None, self.size)
 
     def __getitem__(self, name: str) -> float:
@@ -221,10 +215,12 @@ class Context(Mapping[str, float]):
 
 
 def known_facts(context: Mapping[str, float] | None) -> Mapping[str, float]:
-    """A context as tasks keep it: a `Context` as it is, another mapping as a dict of its own.
+    """Check a context and return it in the form that tasks store.
+
+    A `Context` is returned as it is, any other mapping as a new dict of floats.
 
     Raises:
-        OptionError: it is no mapping, or a value is no number.
+        OptionError: the context is not a mapping, or a value is not a number.
     """
     if context is None or isinstance(context, Context):
         return context if context is not None else {}
@@ -239,7 +235,7 @@ def known_facts(context: Mapping[str, float] | None) -> Mapping[str, float]:
 
 
 def _first_column(y: Any, n: int) -> Any:
-    """A target as (n,)."""
+    """The first column (n,) of a target."""
     target = with_shape(y)
     if target.shape[0] != n:
         raise OptionError(f"the data set has {n} rows and its target has {target.shape[0]}")
@@ -254,6 +250,8 @@ def _first_column(y: Any, n: int) -> Any:
 
 def _numeric(table: Any, standardize: bool) -> Array:
     """A table (n, p) as finite numbers."""
+    import scipy.sparse
+
     p = table.shape[1]
     columns = some_of(p, _COLUMNS, 0)
     if scipy.sparse.issparse(table):
@@ -297,7 +295,7 @@ def _labels(
 
 
 def _known(target: Any) -> Any:
-    """Which rows (n,) have a target; None if there is none."""
+    """Mask (n,) of the rows that have a target value; None without a target."""
     import pandas as pd
 
     return None if target is None else ~np.asarray(pd.isna(target), dtype=bool)

@@ -1,11 +1,12 @@
-"""Embeddings of data sets: from rows to a vector, through feature maps that are learnt.
+"""Embeddings of data sets: maps rows to a vector through learnt feature maps.
 
 Law, Zhao, Chan, Huang, Sejdinovic: "Hyperparameter Learning via Distributional Transfer", NeurIPS
 2019, section 4.1; "paper" below. With the features of the rows, Phi_x (s, a) and Phi_y (s, b):
 
 - the mean embedding of P(X): the mean of the rows of Phi_x (a,);
 - the conditional mean operator of P(Y | X): Phi_y^T (Phi_x Phi_x^T + lambda s I)^-1 Phi_x (b, a).
-  The paper has lambda for lambda s; so the operator does not depend on the number of rows drawn;
+  The paper has lambda instead of lambda s. With lambda s the operator does not depend on the
+  number of rows that are drawn;
 - the cross-covariance of P(X, Y): Phi_x^T Phi_y / s (a, b), or the mean embedding of rows [x, y].
 """
 
@@ -22,13 +23,14 @@ from rankwise.errors import OptionError, check_name
 from rankwise.types import Array
 
 KINDS = ("both", "marginal", "conditional", "joint", "cross", "pairs")
-"""How data are embedded: P(X) and P(Y|X) side by side, either alone, [x, y] or the
-cross-covariance, or the set of all pairs of a column and the target."""
+"""What is embedded: "both" concatenates P(X) and P(Y|X), "marginal" is P(X), "conditional" is
+P(Y|X), "joint" the mean of rows [x, y], "cross" the cross-covariance, and "pairs" the set of all
+pairs of a column and the target."""
 
-HIDDEN, FEATURES = 20, 10  # of the paper's feature maps
-_PAIR_ROWS = 250  # that a set of pairs is made of
-_ENOUGH = 200  # rows: if all data sets have them, as many are drawn from each as the smallest has
-_PAIRS = 64  # pairs of a column and a class that a set is made of, at most: the first
+HIDDEN, FEATURES = 20, 10  # sizes of the paper's feature maps
+_PAIR_ROWS = 250  # rows used for "pairs"
+_ENOUGH = 200  # if all data sets have this many rows, equal numbers of rows are drawn from each
+_PAIRS = 64  # pairs of a column and a class that are used at most (the first ones)
 
 
 def mean_embedding(phi: Tensor) -> Tensor:
@@ -37,14 +39,14 @@ def mean_embedding(phi: Tensor) -> Tensor:
 
 
 def conditional_operator(phi_x: Tensor, phi_y: Tensor, weight: Tensor | float) -> Tensor:
-    """The conditional mean operator (..., b, a), by an a x a system: linear in the rows.
+    """The conditional mean operator (..., b, a), by an a x a system; cost linear in the rows.
 
     Phi_y^T (Phi_x Phi_x^T + w s I)^-1 Phi_x = (Phi_y^T Phi_x) (Phi_x^T Phi_x + w s I)^-1.
 
     Args:
         phi_x: features of the columns (..., s, a).
         phi_y: features of the target (..., s, b).
-        weight: lambda of the module's head, positive.
+        weight: the positive lambda of the module docstring.
     """
     s, a = phi_x.shape[-2:]
     system = phi_x.mT @ phi_x / s + weight * torch.eye(a, dtype=phi_x.dtype)
@@ -65,20 +67,20 @@ def feature_map(columns: int) -> nn.Module:
 
 
 def _shape(data: DataRows) -> tuple[int, int | None, str]:
-    """What data sets must have in common to be embedded by the same features."""
+    """Columns, classes and digest of the class names; data sets with equal ones share a map."""
     return data.X.shape[1], None if data.y is None else data.classes, data.labels
 
 
 class DataEmbedding(nn.Module):
-    """From the rows of a data set to a vector, learnt with what it is used for.
+    """Maps the rows of a data set to a vector; trained together with the model that uses it.
 
     Args:
-        kind: one of `KINDS`; "pairs" serves data sets of different widths, the others need the
-            same columns, and the same classes, in all.
-        columns: p, of all data sets.
-        classes: of the target; 0: it is a number; None: there is none.
-        network: maps rows (s, p) to features (s, a), instead of the paper's.
-        labels: digest of the classes' names.
+        kind: one of `KINDS`; "pairs" accepts data sets of different widths, the others need the
+            same columns and the same classes in all data sets.
+        columns: number of columns p of all data sets.
+        classes: number of classes; 0 for a numeric target, None without a target.
+        network: maps rows (s, p) to features (s, a), instead of the paper's network.
+        labels: digest of the names of the classes.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class DataEmbedding(nn.Module):
         self.labels = labels
         check_name("embedding", kind, KINDS)
         if classes is None and kind != "pairs":
-            kind = "marginal"  # there is nothing else
+            kind = "marginal"  # without a target only P(X) exists
         if classes and kind in ("both", "conditional", "joint"):
             kind = "cross"  # the paper's form for classes: a mean embedding of each
         self.kind, self.columns, self.classes = kind, columns, classes
@@ -114,13 +116,13 @@ class DataEmbedding(nn.Module):
     def fitting(
         cls, kind: str, data: Sequence[DataRows], network: nn.Module | None = None
     ) -> DataEmbedding:
-        """That serves some data sets.
+        """Make an embedding that accepts all of the given data sets.
 
         Args:
             kind: one of `KINDS`, or "auto": "both" where all data sets have the same columns and
                 classes, "pairs" otherwise.
-            data: that it is to be used for.
-            network: see the class.
+            data: the data sets to embed.
+            network: as in the class.
 
         Raises:
             OptionError: the kind needs the same columns and classes, and they differ.
@@ -137,7 +139,7 @@ class DataEmbedding(nn.Module):
         return cls(kind, columns, classes, network, labels)
 
     def accepts(self, data: DataRows) -> bool:
-        """Whether a data set has the columns and classes that it was made for."""
+        """True if a data set has the columns and classes that this embedding was made for."""
         if self.kind == "pairs":
             return True
         return _shape(data) == (self.columns, self.classes, self.labels)
@@ -148,9 +150,9 @@ class DataEmbedding(nn.Module):
         """The vectors (T, q) of data sets.
 
         Args:
-            data: their rows.
-            most: rows of each to look at; 0: all.
-            rng: draws them.
+            data: the rows of T data sets.
+            most: number of rows to draw from each; 0 uses all.
+            rng: random generator of the draw.
         """
         least, unequal = min(len(d.X) for d in data), len({len(d.X) for d in data}) > 1
         if self.kind == "pairs":
@@ -206,9 +208,9 @@ class DataEmbedding(nn.Module):
         return torch.cat([mean_embedding(phi_x), operator], 1)
 
     def _pairs(self, X: Tensor, y: Tensor | None, classes: int) -> Tensor:
-        """Of a set of pairs (column, target): their order and number do not matter.
+        """The vector (q,) of the set of pairs (column, target); independent of their order.
 
-        After Jomaa, Schmidt-Thieme, Grabocka: "Dataset2Vec", 2021. Of classes, each is a target.
+        After Jomaa, Schmidt-Thieme, Grabocka: "Dataset2Vec", 2021. Each class is a target.
         """
         if y is None:
             targets = torch.zeros(len(X), 1, dtype=X.dtype)

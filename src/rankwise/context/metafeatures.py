@@ -1,4 +1,4 @@
-"""Meta-features: a few numbers about a data set that are cheap and always there."""
+"""Meta-features: a few numbers that describe a data set and are cheap to compute."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from rankwise.types import Array
 
-_MOST_ROWS = 5_000  # looked at
+_MOST_ROWS = 5_000  # rows that are used
 _MOST_COLUMNS = 100
 _LANDMARK_ROWS = 1_000
-_FEW_CLASSES = 0.2  # whole numbers with fewer different values than this share of rows are classes
+_FEW_CLASSES = 0.2  # integers are classes if they have fewer distinct values per row than this
 
 
 def meta_features(
@@ -22,14 +21,14 @@ def meta_features(
 ) -> dict[str, float]:
     """Describe a data set.
 
-    Nothing is fitted, and of a large data set only some rows and columns are looked at: it takes
-    milliseconds. What a data set does not have (the entropy of classes where there are none) is 0.
+    No model is fitted, and only some rows and columns of a large data set are used, so it takes
+    milliseconds. A number that is not defined (the class entropy of a regression) is 0.
 
     Args:
         X: n rows: an array, a sparse matrix or a data frame; texts and missing values are fine.
         y: the target (n,), or (n, m) of which the first column is described; None if there is
             none.
-        classification: whether `y` holds classes; None: if it looks like it.
+        classification: True if `y` holds classes; None guesses it from the values.
 
     Returns:
         Finite numbers by name: "rows", "columns", "log_rows", "log_columns",
@@ -39,7 +38,7 @@ def meta_features(
         (shares of the rows), "target_skewness", "target_kurtosis".
 
     Raises:
-        ValueError: X has not two dimensions.
+        ValueError: X does not have two dimensions.
 
     Example:
         >>> facts = meta_features([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]], ["a", "b", "a"])
@@ -73,14 +72,14 @@ def meta_features(
 def handmade_features(X: Array, y: Array | None, *, classes: int = 0) -> dict[str, float]:
     """Thirteen numbers about a data set, of the kinds that distBO's authors compared with.
 
-    Means over columns and pairs of columns, of the first principal component, of the target, and
-    how well simple learners do that are fitted to one half of at most 1000 rows and scored on the
-    other ("landmarks"). What cannot be computed, of a few rows or a constant target, is 0.
+    They are statistics of columns and pairs of columns, of the first principal component and of
+    the target, and "landmarks": scores of simple models that are fitted to one half of at most
+    1000 rows and scored on the other half. A number that cannot be computed is 0.
 
     Args:
         X: rows (n, p), finite numbers.
         y: classes 0, 1, ... or numbers (n,); None without a target.
-        classes: how many classes there are; 0 if the target is not one of classes.
+        classes: number of classes; 0 if the target is a number or missing.
 
     Returns:
         Finite numbers by name, all of which begin with "hand_".
@@ -121,11 +120,11 @@ def _first_component(z: Array) -> tuple[float, float, float]:
     along = (z @ V[0])[:, None] * (1.0 if V[0].sum() >= 0 else -1.0)
     skewness, kurtosis = _moments(_standardized(along))
     share = float(s[0] ** 2 / (s**2).sum())
-    return share, float(skewness.sum()), float(kurtosis.sum())  # of one column, or of none
+    return share, float(skewness.sum()), float(kurtosis.sum())  # one entry, or none
 
 
 def _landmarks(X: Array, y: Array, classes: int) -> dict[str, float]:
-    """Scores of simple learners on held-out rows; 0 where they cannot be had."""
+    """Scores of simple models on held-out rows; 0 where a model cannot be fitted."""
     from sklearn.base import clone
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import Ridge
@@ -156,7 +155,7 @@ def _landmarks(X: Array, y: Array, classes: int) -> dict[str, float]:
 
 
 def data_digest(X: Any, y: Any = None) -> str:
-    """Eight letters for a data set (of a large one, for its size and some rows)."""
+    """Eight hexadecimal digits that identify a data set, from its shape and at most 5,000 rows."""
     digest = hashlib.sha256()
     for part in (X, y):
         if part is not None:
@@ -166,8 +165,9 @@ def data_digest(X: Any, y: Any = None) -> str:
 
 
 def _bytes(data: Any) -> bytes:
-    """The values, however they lie in memory."""
+    """The values as bytes, independent of the memory layout."""
     import pandas as pd
+    import scipy.sparse
 
     if hasattr(data, "iloc"):
         hashed: bytes = pd.util.hash_pandas_object(data, index=False).to_numpy().tobytes()
@@ -184,6 +184,8 @@ def _bytes(data: Any) -> bytes:
 
 def _numbers(table: Any) -> tuple[Array, float, float, float]:
     """The numeric columns (n, k), and the shares of other columns, missing values and zeros."""
+    import scipy.sparse
+
     n, p = table.shape
     if n == 0 or p == 0:
         return np.empty((n, 0)), 0.0, 0.0, 0.0
@@ -217,7 +219,7 @@ def _column(table: Any, j: int) -> tuple[Array | None, float]:
 
 
 def as_numbers(table: Any, j: int) -> Array:
-    """A column (n,) as numbers, NaN where missing; of texts, the share of rows that have each."""
+    """A column (n,) as numbers, NaN where missing; a text becomes its relative frequency."""
     import pandas as pd
 
     numbers, _ = _column(table, j)
@@ -234,13 +236,13 @@ def as_numbers(table: Any, j: int) -> Array:
 
 
 def _finite(values: Any) -> Array:
-    """Numbers with infinities as missing."""
+    """Numbers (n,) with infinities replaced by NaN."""
     numbers = np.asarray(values, dtype=float)
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def with_shape(data: Any) -> Any:
-    """Something with a shape: lists become arrays."""
+    """The data itself if it has a shape, else an array of it."""
     return data if hasattr(data, "shape") else np.asarray(data, dtype=object)
 
 
@@ -251,7 +253,9 @@ def _some_rows(data: Any) -> Any:
 
 
 def some_rows(data: Any, rows: Any) -> Any:
-    """The rows of some numbers (k,) of a table or a target."""
+    """The rows with positions `rows` (k,) of a table or a target."""
+    import scipy.sparse
+
     if hasattr(data, "iloc"):
         return data.iloc[rows]
     if scipy.sparse.issparse(data):
@@ -260,9 +264,9 @@ def some_rows(data: Any, rows: Any) -> Any:
 
 
 def some_of(n: int, most: int, seed: int = 0) -> Any:
-    """At most `most` of the numbers below n, the same ones every time.
+    """At most `most` of the integers below n, sorted; the same seed gives the same ones.
 
-    At random: what repeats in a data set would escape evenly spaced ones.
+    They are random because evenly spaced rows would miss periodic patterns.
     """
     if n <= most:
         return np.arange(n)
@@ -273,7 +277,7 @@ def some_of(n: int, most: int, seed: int = 0) -> Any:
 
 
 def _standardized(matrix: Array) -> Array:
-    """The columns that vary, with mean 0 and variance 1; what is missing is NaN."""
+    """The columns that vary, scaled to mean 0 and variance 1; missing values stay NaN."""
     known = matrix[:, ~np.isnan(matrix).all(axis=0)]
     if not known.size:
         return known
@@ -294,7 +298,7 @@ def _moments(z: Array) -> tuple[Array, Array]:
 
 
 def _mean_abs_correlation(z: Array) -> float:
-    """Of pairs of standardized columns; what is missing counts as the mean."""
+    """Mean absolute correlation of pairs of standardized columns; missing values count as 0."""
     k = z.shape[1]
     if k < 2:
         return 0.0
@@ -330,7 +334,7 @@ def _target(y: Any, classification: bool | None) -> dict[str, float]:
 
 
 def are_classes(target: Any) -> bool:
-    """Whether a target (n,) looks like one of classes."""
+    """True if a target (n,) looks like classes: texts, or few distinct integers."""
     values = np.asarray(_some_rows(with_shape(target)))
     numbers, _ = _column(values[:, None], 0) if len(values) else (None, 0.0)
     return numbers is None or _looks_like_classes(numbers)

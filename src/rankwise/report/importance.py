@@ -1,9 +1,9 @@
-"""Which hyperparameters decide how good a trial is.
+"""Permutation importance of hyperparameters.
 
-A random forest learns the ranks of some trials and predicts those of the others. The more its
-error grows when the values of a hyperparameter are exchanged between trials, the more this
-hyperparameter counts. Every exchange gives configurations that are possible: a hyperparameter is
-exchanged between trials that have it, and with a choice comes what depends on it.
+A random forest is fitted to the ranks of some trials and predicts the ranks of the others. A
+hyperparameter is important if the error grows when its values are exchanged between trials.
+Exchanged configurations stay valid: values are exchanged only between trials in which the
+hyperparameter is active, and hyperparameters that depend on it are exchanged with it.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ import numpy as np
 from scipy.stats import rankdata
 
 from rankwise.archive.agreement import rank_correlation
-from rankwise.archive.common import CommonSpace
-from rankwise.archive.studies import PastStudy
+from rankwise.archive.common_space import CommonSpace
+from rankwise.archive.past_study import PastStudy
 from rankwise.errors import SpaceError
-from rankwise.surrogates.forest import RandomForest
-from rankwise.task import Task
+from rankwise.history.task import Task
+from rankwise.surrogates.single_study.forest import RandomForest
 from rankwise.types import Array, Counts, Mask
 
 FEWEST_TRIALS = 10
 _MOST_TRIALS = 400
-_PARTS = 5
-_EXCHANGED = 800  # trials per hyperparameter, made of those that there are
+_PARTS = 5  # folds of the cross-validation
+_EXCHANGED = 800  # smallest number of exchanged configurations per hyperparameter
 _TREES = 60
 
 
 @dataclass(frozen=True)
 class Importance:
-    """How much each hyperparameter counts.
+    """Importance of each hyperparameter.
 
     Attributes:
-        names: of the hyperparameters, the most important first.
-        shares: (p,) of the importance of all; they sum to 1, or to 0 if nothing counts.
-        errors: (p,) standard errors of the shares.
-        correlation: between the ranks and what the forest predicts of trials it has not seen; if
-            it is not clearly positive, the shares say nothing.
+        names: names of the hyperparameters, the most important first.
+        shares: shares (p,) of the total importance; they sum to 1, or to 0 if none matters.
+        errors: standard errors (p,) of the shares.
+        correlation: rank correlation between losses and the forest's predictions on held-out
+            trials; if it is not clearly positive, the shares are meaningless.
     """
 
     names: tuple[str, ...]
@@ -48,11 +48,11 @@ class Importance:
 
 
 def importance(study: PastStudy, seed: int = 0) -> Importance | None:
-    """How much each hyperparameter of a study counts; None if there are too few trials to tell.
+    """Compute the importance of each hyperparameter of a study; None with too few trials.
 
     Args:
-        study: its trials have values.
-        seed: of the exchanges.
+        study: a study whose trials have values.
+        seed: seed of the permutations.
     """
     if len(study) < FEWEST_TRIALS or np.ptp(study.losses) == 0:
         return None
@@ -86,6 +86,13 @@ def importance(study: PastStudy, seed: int = 0) -> Importance | None:
 
 
 def _summary(names: Sequence[str], grown: Array, correlation: float) -> Importance:
+    """Compute the importance from the growth of the error.
+
+    Args:
+        names: names of the p hyperparameters.
+        grown: growth of the error (folds, p) per fold and hyperparameter.
+        correlation: rank correlation of the forest's predictions.
+    """
     means = np.maximum(grown.mean(axis=0), 0.0)
     errors = grown.std(axis=0, ddof=1) / np.sqrt(len(grown))
     order = np.argsort(-means, kind="stable")
@@ -98,7 +105,10 @@ def _summary(names: Sequence[str], grown: Array, correlation: float) -> Importan
 def _exchanged(
     space: CommonSpace, name: str, X: Array, test: Mask, rng: np.random.Generator
 ) -> Array:
-    """Rows X[test] (m, d) with the values that a hyperparameter has in other rows of X (n, d)."""
+    """Return rows X[test] (m, d) with the values of a hyperparameter taken from random rows of X.
+
+    Hyperparameters whose activity changes with it are also replaced.
+    """
     own: Array = X[test].copy()
     activity = space.encoder.activity
     having, can_give = np.arange(len(own)), np.arange(len(X))
@@ -118,7 +128,7 @@ def _exchanged(
 
 
 def _columns(space: CommonSpace, name: str) -> Counts:
-    """The columns of a hyperparameter: its values, and whether it is active."""
+    """Return the encoded columns of a hyperparameter, including its activity column if any."""
     values = np.arange(space.encoder.n_columns)[space.encoder.columns[name]]
     activity = space.encoder.activity.get(name)
     columns: Counts = values if activity is None else np.append(values, activity)
@@ -126,7 +136,7 @@ def _columns(space: CommonSpace, name: str) -> Counts:
 
 
 def _descendants(space: CommonSpace, name: str) -> list[str]:
-    """The hyperparameters whose activity depends on one, directly or not."""
+    """Return the hyperparameters whose activity depends on `name`, directly or indirectly."""
     found = [name]
     for parent in found:
         found += [c for c, condition in space.conditions.items() if condition.parent == parent]

@@ -3,7 +3,7 @@
 
   // ------------------------------------------------------------ figures
 
-  // A figure names its colours as variables of the page, which is light or dark.
+  // Replace CSS variables in colours by their values on the current (light or dark) page.
   function coloured(value, isColour, style) {
     if (Array.isArray(value)) return value.map((part) => coloured(part, isColour, style));
     if (value !== null && typeof value === "object") {
@@ -25,19 +25,18 @@
       box.textContent = "";
     }
     const look = coloured(figures.get(box), false, getComputedStyle(document.documentElement));
-    if (narrow.matches && look.data.length > 1) {  // the legend takes a row for each
+    if (narrow.matches && look.data.length > 1) {  // each trace needs a row of the legend
       look.layout.height += 14 * look.data.length;
     }
-    // Lines of WebGL are one pixel wide: with more pixels they would be thinner.
+    // WebGL draws lines one device pixel wide: a higher pixel ratio would make them thinner.
     const options = { responsive: true, displayModeBar: false, plotGlPixelRatio: 1 };
-    return Plotly.react(box, look.data, look.layout, options).then(function () {
-      box.dataset.drawn = "true";
-    });
+    return plotlyReady.then(() => Plotly.react(box, look.data, look.layout, options))
+      .then(function () { box.dataset.drawn = "true"; });
   }
 
   const boxes = Array.from(document.querySelectorAll(".plot"));
   boxes.forEach((box) => { box.style.minHeight = box.dataset.height + "px"; });
-  // Drawn when they come into view, so that the page opens at once.
+  // Figures are drawn when they come into view, so that the page opens quickly.
   const watcher = new IntersectionObserver(function (entries) {
     entries.filter((entry) => entry.isIntersecting).forEach(function (entry) {
       watcher.unobserve(entry.target);
@@ -65,7 +64,7 @@
     const rows = Array.from(table.tBodies[0].rows);
     rows.sort(function (r, s) {
       const a = r.cells[column], b = s.cells[column];
-      if (isEmpty(a) || isEmpty(b)) return isEmpty(a) - isEmpty(b);  // last either way
+      if (isEmpty(a) || isEmpty(b)) return isEmpty(a) - isEmpty(b);  // empty cells are last in both orders
       return descending ? compare(b, a) : compare(a, b);
     });
     table.tBodies[0].append(...rows);
@@ -87,7 +86,7 @@
     });
   }
 
-  // One word of a filter as a test of a row: "rbf", "kernel=rbf", "C>=10".
+  // Convert one word of a filter to a test of a row: "rbf", "kernel=rbf", "C>=10".
   function testOf(word, heads) {
     const parts = /^(.+?)(<=|>=|<|>)([-+.\deE]+)$/.exec(word);
     const column = parts ? heads.indexOf(parts[1]) : -1;

@@ -1,4 +1,4 @@
-"""The sections of a report that say what was tried, how long it took and what went wrong."""
+"""Report sections on progress, configurations, importance, time and failures."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rankwise.bench.figures import PALETTE
-from rankwise.report.importance import FEWEST_TRIALS, Importance, importance
-from rankwise.report.page import (
+from rankwise._core.palette import PALETTE
+from rankwise._core.words import count
+from rankwise.report.html import (
     NOTHING,
     Cell,
     Figure,
@@ -28,17 +28,18 @@ from rankwise.report.page import (
     table,
     trial_axis,
 )
-from rankwise.report.parallel import MOST_AXES, parallel_figure
-from rankwise.report.progress import progress_figure
-from rankwise.report.record import COMPLETE, PRUNED, UNFINISHED, Record, Row
+from rankwise.report.importance import FEWEST_TRIALS, Importance, importance
+from rankwise.report.parallel_coordinates import MOST_AXES, parallel_figure
+from rankwise.report.progress_figure import progress_figure
+from rankwise.report.study_record import COMPLETE, PRUNED, UNFINISHED, Record, Row
 
-_TELLING = 0.2  # rank correlation below which a forest knows nothing of the trials
+_TELLING = 0.2  # importance is shown only if the forest's rank correlation is at least this
 _MOST_BARS = 20
 _MOST_ERRORS = 40
 _LONGEST_ERROR = 4000
 _COMPARE = (
-    "To see what the past is worth, run the same budget without it: rankwise tune --compare, or "
-    "write_report(study, path, baseline=other_study)."
+    "To see how much past studies help, run the same number of trials without them: rankwise tune "
+    "--compare, or write_report(study, path, baseline=other_study)."
 )
 
 
@@ -46,56 +47,51 @@ _COMPARE = (
 
 
 def progress_section(record: Record, baseline: Record | None) -> Section:
-    """Each trial and the best so far, with and without history."""
+    """Make the section on progress, with and without past studies."""
     if not record.complete:
         return Section("progress", "Progress", [paragraph("No trial has a value yet.", "note")])
     caption = "Each trial's value and the best so far"
     if baseline is not None and baseline.complete:
-        caption += "; dashed, the best of as many trials without history"
-        chance = "These are two single runs: chance plays a part."
+        caption += "; dashed: the best so far without past studies"
+        chance = "Each is a single run, so chance also affects the difference."
         parts = [paragraph(f"{compared(record, baseline)} {chance}")]
     else:
         baseline = None
         parts = [paragraph(_COMPARE, "note")]
-    plot = progress_figure(record, baseline, caption + ". Point at a trial for its configuration.")
+    plot = progress_figure(record, baseline, f"{caption}. Hover a trial for its configuration.")
     return Section("progress", "Progress", [figure(plot), *parts])
 
 
 def compared(record: Record, baseline: Record) -> str:
-    """What a study reached with the past, and another without it, in words."""
+    """Write a sentence that compares a study with past studies to one without."""
     n = min(len(record.ended), len(baseline.ended))
     ours, theirs = record.best_so_far[:n], baseline.best_so_far[:n]
     if not n or math.isnan(ours[-1]) or math.isnan(theirs[-1]):
-        return "One of the two studies has no value within the trials that both have."
+        return f"In the first {count(n, 'trial')} one of the two studies has no value."
     goal = record.sign * theirs[-1]
-    goal += 1e-9 * abs(goal)  # means over folds that are equal may differ in the last digit
-    text = f"After {count(n, 'trial')} each: {shown(ours[-1])} with the past, "
+    goal += 1e-9 * abs(goal)  # equal means over folds may differ in the last digit
+    text = f"After {count(n, 'trial')} each: {shown(ours[-1])} with past studies, "
     text += f"{shown(theirs[-1])} without."
     with_past, without = (np.flatnonzero(record.sign * c <= goal) for c in (ours, theirs))
     if not len(with_past):
-        return text + " The past did not help here."
+        return text + " Past studies did not help here."
     return text + (
-        f" What took {count(int(without[0]) + 1, 'trial')} without the past took "
-        f"{count(int(with_past[0]) + 1, 'trial')} with it."
+        f" The best value without past studies took {count(int(without[0]) + 1, 'trial')}; "
+        f"with them a value as good took {count(int(with_past[0]) + 1, 'trial')}."
     )
-
-
-def count(n: int, one: str, many: str = "") -> str:
-    """A number of things in words."""
-    return f"{n} {one if n == 1 else many or one + 's'}"
 
 
 # ---------------------------------------------------------------------- configurations
 
 
 def configurations_section(record: Record) -> Section:
-    """All configurations: as lines and as a table."""
+    """Make the section on all configurations: parallel coordinates and a table."""
     parts: list[Html] = []
     if record.complete and any(row.params for row in record.complete):
         caption = (
-            "A line per trial, from its value through its hyperparameters; the darker (on a dark "
-            "page the brighter), the better its rank. Drag along an axis to choose trials, drag a "
-            "name to move its axis."
+            "One line per trial through its value and its hyperparameters. Darker lines (brighter "
+            "ones on a dark page) have a better rank. Drag along an axis to select trials; drag "
+            "the name of an axis to move it."
         )
         if len(record.names) > MOST_AXES:
             caption += f" The first {MOST_AXES} of {len(record.names)} hyperparameters are shown."
@@ -110,9 +106,10 @@ def configurations_section(record: Record) -> Section:
 def _trials_table(record: Record) -> Html:
     rows = sorted(record.rows, key=lambda r: (not r.ok, record.sign * r.value if r.ok else 0.0))
     has_expected = any(not math.isnan(row.mean) for row in rows)
+    has_origin = any(row.origin for row in rows)
     metrics = dict.fromkeys(metric for row in rows for metric in row.scores)
-    header = ["trial", "state", "value", *(["expected"] if has_expected else [])]
-    header += [*metrics, *record.names, "seconds"]
+    header = ["trial", "state", "value", *(["predicted"] if has_expected else [])]
+    header += [*metrics, *record.names, *(["based on"] if has_origin else []), "seconds"]
     lines = [
         [
             cell(row.number),
@@ -121,13 +118,14 @@ def _trials_table(record: Record) -> Html:
             *([cell(row.mean)] if has_expected else []),
             *(cell(row.scores.get(metric, math.nan)) for metric in metrics),
             *(_parameter(row, name) for name in record.names),
+            *([Cell(cut(row.origin, 60) or NOTHING)] if has_origin else []),
             cell(row.seconds),
         ]
         for row in rows
     ]
     caption = (
-        f"All trials, the best first. Click on the name of a column to sort by it. "
-        f"{NOTHING} stands for a hyperparameter that was not used, or an unknown number."
+        f"All trials, the best first. Click a column name to sort by it. "
+        f"{NOTHING} means that a hyperparameter was not used or a number is unknown."
     )
     return table(
         caption,
@@ -151,32 +149,33 @@ def _parameter(row: Row, name: str) -> Cell:
 
 
 def importance_section(record: Record) -> Section:
-    """Which hyperparameters counted."""
+    """Make the section on the importance of hyperparameters."""
     return Section("importance", "Importance of hyperparameters", _importance_parts(record))
 
 
 def _importance_parts(record: Record) -> list[Html]:
     if len(record.complete) < FEWEST_TRIALS:
-        text = f"It cannot be told from {count(len(record.complete), 'trial')} with a value: it "
-        return [paragraph(f"{text}takes {FEWEST_TRIALS} at the least.", "note")]
+        text = f"Importance needs at least {FEWEST_TRIALS} trials with a value; this study has "
+        return [paragraph(f"{text}{count(len(record.complete), 'trial')}.", "note")]
     found = importance(record.complete_columns)
     if found is None:
-        return [paragraph("It cannot be told: all trials are alike in what was tuned.", "note")]
+        text = "Importance is unknown: the values or the hyperparameters do not vary enough."
+        return [paragraph(text, "note")]
     if not found.correlation >= _TELLING or not found.shares.sum():
         text = (
-            "It cannot be told from these trials: a model that learns some of them does not "
-            f"foresee the order of the others (rank correlation {found.correlation:.2f})."
+            "Importance is unknown: a random forest fitted to some of the trials does not predict "
+            f"the order of the others (rank correlation {found.correlation:.2f})."
         )
         return [paragraph(text, "note")]
     top = [
         f"{cut(n, 60)} ({percent(s)})" for n, s in zip(found.names[:3], found.shares, strict=False)
     ]
     text = (
-        f"What decided most over how good a trial was: {', '.join(top)}. It is the part of the "
-        "error that a random forest makes more when the values of a hyperparameter are exchanged "
-        "between trials. The forest foresees the order of trials that it has not seen with a rank "
-        f"correlation of {found.correlation:.2f}; the search did not look everywhere alike, so "
-        "this holds where it looked."
+        f"The most important hyperparameters: {', '.join(top)}. Importance is how much the error "
+        "of a random forest grows when the values of a hyperparameter are exchanged between "
+        "trials. In cross-validation the forest predicts the order of the trials with a rank "
+        f"correlation of {found.correlation:.2f}. The result holds for the regions of the search "
+        "space that the trials cover."
     )
     return [paragraph(text), figure(_bars(found))]
 
@@ -200,7 +199,7 @@ def _bars(found: Importance) -> Figure:
     }
     axes = {
         "xaxis": {
-            "title": {"text": "share of the importance"},
+            "title": {"text": "share of the total importance"},
             "tickformat": ".0%",
             "range": [0, 1.05 * float(np.max(found.shares + found.errors))],
         },
@@ -210,7 +209,7 @@ def _bars(found: Importance) -> Figure:
             "showgrid": False,
         },
     }
-    caption = "Hyperparameters by importance, with the standard error of each."
+    caption = "Hyperparameters by importance, with standard errors."
     return Figure("importance-plot", caption, [bars], layout(90 + 30 * n, **axes))
 
 
@@ -218,23 +217,23 @@ def _bars(found: Importance) -> Figure:
 
 
 def time_section(record: Record) -> Section:
-    """What evaluations and proposals took."""
+    """Make the section on the seconds of evaluations and proposals."""
     rows = [r for r in record.ended if r.seconds > 0 or r.proposal_seconds > 0]
     if not rows:
-        note = paragraph("How long the trials took is not known.", "note")
+        note = paragraph("The study does not record how long its trials took.", "note")
         return Section("time", "Time spent", [note])
     evaluation = np.array([r.seconds for r in rows])
     proposal = np.array([r.proposal_seconds for r in rows])
     total = float(np.nansum(evaluation))
     text = f"{count(len(rows), 'evaluation')} took {duration(total)}"
     if len(rows) > 1:
-        text += f", half of them at most {duration(float(np.nanmedian(evaluation)))} each"
+        text += f" (median {duration(float(np.nanmedian(evaluation)))})"
     if np.isnan(proposal).all():
-        text += ". How long proposals took is not recorded."
+        text += ". This includes proposals made during a trial, as by Optuna's samplers."
     else:
         own = float(np.nansum(proposal))
         share = own / (own + total) if own + total else 0.0
-        text += f"; to propose them took {duration(own)}, {percent(share)} of all."
+        text += f"; proposals took {duration(own)}, {percent(share)} of the total."
     return Section("time", "Time spent", [paragraph(text), figure(_time_figure(rows))])
 
 
@@ -261,14 +260,14 @@ def _time_figure(rows: Sequence[Row]) -> Figure:
         "yaxis": {"title": {"text": "seconds"}, "rangemode": "tozero"},
     }
     look = layout(300, barmode="stack", bargap=0.15, showlegend=True, **axes)
-    return Figure("time-plot", "Seconds that each trial took.", data, look)
+    return Figure("time-plot", "Seconds of each trial.", data, look)
 
 
 # ---------------------------------------------------------------------- failures
 
 
 def failures_section(record: Record) -> Section | None:
-    """The trials that brought no value, by what went wrong; None if there are none."""
+    """Make the section on trials without a value, grouped by error; None if there are none."""
     usual = (COMPLETE, PRUNED, *UNFINISHED)
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in record.rows:
@@ -279,17 +278,17 @@ def failures_section(record: Record) -> Section | None:
     largest = sorted(groups.items(), key=lambda item: -len(item[1]))
     lines, parts = [], []
     for (state, error), rows in largest[:_MOST_ERRORS]:
-        first = error.strip().splitlines()[0] if error.strip() else "no error is recorded"
+        first = error.strip().splitlines()[0] if error.strip() else "no error recorded"
         which = ", ".join(str(row.number) for row in rows[:12])
         which += f" and {len(rows) - 12} more" if len(rows) > 12 else ""
         lines.append([cell(len(rows)), Cell(state), Cell(cut(first, 300)), Cell(which)])
         if len(error.strip()) > len(first):
-            summary = f"The whole error of trial {rows[0].number}: {cut(first, 80)}"
+            summary = f"The full error of trial {rows[0].number}: {cut(first, 80)}"
             parts.append(details(summary, error[:_LONGEST_ERROR]))
     n = sum(len(rows) for rows in groups.values())
-    text = f"{count(n, 'trial')} of {len(record.rows)} brought no value that counts."
+    text = f"Trials without a valid value: {n} of {len(record.rows)}."
     left = len(groups) - _MOST_ERRORS
     if left > 0:
-        text += f" {count(left, 'more kind of error is', 'more kinds of errors are')} not shown."
-    errors = table("Failures by kind.", ["trials", "state", "error", "which"], lines)
+        text += f" Further kinds of errors that are not shown: {left}."
+    errors = table("Failures by kind.", ["trials", "state", "error", "trial numbers"], lines)
     return Section("failures", "Failed trials", [paragraph(text), errors, *parts])

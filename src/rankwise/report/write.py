@@ -1,16 +1,17 @@
-"""write_report: a study as one HTML page."""
+"""`write_report`, which writes the report of a study as one HTML page."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankwise._core.atomic_write import atomic_write
 from rankwise.errors import OptionError, StorageError
-from rankwise.report.forecast import forecast_section
-from rankwise.report.opening import reproduce_section, result_section, subtitle
-from rankwise.report.page import assemble
-from rankwise.report.past import past_section
-from rankwise.report.record import read
+from rankwise.report.calibration import forecast_section
+from rankwise.report.front_section import front_section
+from rankwise.report.html import Section, assemble
+from rankwise.report.past_section import past_section
+from rankwise.report.result_section import reproduce_section, result_section, subtitle
 from rankwise.report.sections import (
     configurations_section,
     failures_section,
@@ -18,15 +19,16 @@ from rankwise.report.sections import (
     progress_section,
     time_section,
 )
+from rankwise.report.study_record import read
 
 if TYPE_CHECKING:
     import os
 
     import optuna
 
-    from rankwise.result import Result
+    from rankwise.run.result import Result
 
-_NAMELESS = "no-name-"  # how Optuna calls a study that was given no name
+_NAMELESS = "no-name-"  # Optuna's prefix for studies without a name
 
 
 def write_report(
@@ -38,21 +40,21 @@ def write_report(
 ) -> Path:
     """Write a report of a study as one HTML file that works without a network.
 
-    Any Optuna study with one objective will do. What it does not say is left out, or the report
-    says how to get it.
+    Any Optuna study can be used. One with several objectives gets its Pareto front. Missing facts
+    are left out, or the report says how to record them.
 
     Args:
         study: an Optuna study or the result of `rankwise.minimize`.
-        path: of the file; its folder is made if it is not there.
-        baseline: a study of the same budget without history, to be drawn beside it.
-        title: of the page; by default the name of the study.
+        path: path of the file; its folder is created if needed.
+        baseline: a study without past studies, drawn for comparison.
+        title: title of the page; by default the name of the study.
 
     Returns:
         The path of the file.
 
     Raises:
-        OptionError: the study is none or has several objectives, or the baseline has another
-            direction.
+        OptionError: `study` is not a study, or the baseline has the opposite direction or several
+            objectives.
         StorageError: the study cannot be read or the file cannot be written.
 
     Example:
@@ -71,17 +73,20 @@ def write_report(
         )
     if title is None:
         title = "Study" if record.name.startswith(_NAMELESS) else record.name
-    sections = [
-        result_section(record, other),
-        progress_section(record, other),
-        configurations_section(record),
-        past_section(record),
-        forecast_section(record),
-        importance_section(record),
-        time_section(record),
-        failures_section(record),
-        reproduce_section(record),
-    ]
+    if other is not None and (record.finished.several or other.finished.several):
+        raise OptionError("a baseline needs studies with one objective")
+    if record.finished.several:
+        sections: list[Section | None] = [front_section(record)]
+    else:
+        sections = [
+            result_section(record, other),
+            progress_section(record, other),
+            configurations_section(record),
+        ]
+    sections.append(past_section(record))
+    if not record.finished.several:
+        sections += [forecast_section(record), importance_section(record)]
+    sections += [time_section(record), failures_section(record), reproduce_section(record)]
     page = assemble(
         title,
         subtitle(record),
@@ -91,8 +96,9 @@ def write_report(
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A name may hold half of a surrogate pair, which no file can.
-        target.write_text(page, encoding="utf-8", errors="replace", newline="\n")
+        with atomic_write(target) as unfinished:
+            # A study name may contain a lone surrogate, which UTF-8 cannot encode.
+            unfinished.write_text(page, encoding="utf-8", errors="replace", newline="\n")
     except OSError as error:
         raise StorageError(
             f"the report cannot be written to {str(target)!r}: {error.strerror or error}; choose "

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankwise.lazy import lazy_names
+from rankwise._core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rankwise.surrogates.ablr import AdaptiveBLR
     from rankwise.surrogates.base import Posterior, Surrogate
-    from rankwise.surrogates.bohamiann import BayesianNetworks
-    from rankwise.surrogates.deep_ensemble import DeepEnsemble
-    from rankwise.surrogates.described import DescribedRankingEnsemble
-    from rankwise.surrogates.dist import DistributionalTransfer, NetworkRegression
-    from rankwise.surrogates.dkgp import LoneDeepKernelGP
-    from rankwise.surrogates.dngo import DeepGlobalOptimization
-    from rankwise.surrogates.dre import DeepRankingEnsemble
-    from rankwise.surrogates.eb import EmpiricalBayes
-    from rankwise.surrogates.forest import RandomForest
-    from rankwise.surrogates.fsbo import DeepKernelGP
-    from rankwise.surrogates.gcp import CopulaProcess
-    from rankwise.surrogates.gp import GaussianProcess
-    from rankwise.surrogates.mc_dropout import MonteCarloDropout
-    from rankwise.surrogates.meta import MetaTraining
-    from rankwise.surrogates.multitask import MultiTaskGP
-    from rankwise.surrogates.rgpe import RankingWeightedGPs
-    from rankwise.surrogates.scot import JointRankingGP
-    from rankwise.surrogates.taf import TransferAcquisition
-    from rankwise.surrogates.tst import TwoStageTransfer
-    from rankwise.surrogates.warped import WarpedGP
+    from rankwise.surrogates.distbo.surrogate import DistributionalTransfer, NetworkRegression
+    from rankwise.surrogates.empirical_bayes.surrogate import EmpiricalBayes
+    from rankwise.surrogates.joint_task.icm import MultiTaskGP
+    from rankwise.surrogates.joint_task.scot import JointRankingGP
+    from rankwise.surrogates.ranking.dre import DeepRankingEnsemble
+    from rankwise.surrogates.ranking.dre_with_data import DescribedRankingEnsemble
+    from rankwise.surrogates.ranking.meta_training import MetaTraining
+    from rankwise.surrogates.shared_features.ablr import AdaptiveBLR
+    from rankwise.surrogates.shared_features.fsbo import DeepKernelGP
+    from rankwise.surrogates.shared_features.gcp import CopulaProcess
+    from rankwise.surrogates.single_study.bohamiann import BayesianNetworks
+    from rankwise.surrogates.single_study.deep_ensemble import DeepEnsemble
+    from rankwise.surrogates.single_study.deep_kernel_gp import LoneDeepKernelGP
+    from rankwise.surrogates.single_study.dngo import DeepGlobalOptimization
+    from rankwise.surrogates.single_study.forest import RandomForest
+    from rankwise.surrogates.single_study.gp import GaussianProcess
+    from rankwise.surrogates.single_study.mc_dropout import MonteCarloDropout
+    from rankwise.surrogates.single_study.warped_gp import WarpedGP
+    from rankwise.surrogates.source_ensembles.rgpe import RankingWeightedGPs
+    from rankwise.surrogates.source_ensembles.taf import TransferAcquisition
+    from rankwise.surrogates.source_ensembles.tst import TwoStageTransfer
 
 __all__ = [
     "AdaptiveBLR",
@@ -57,32 +57,32 @@ __all__ = [
     "WarpedGP",
 ]
 
-__getattr__ = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "AdaptiveBLR": "ablr",
-        "BayesianNetworks": "bohamiann",
-        "CopulaProcess": "gcp",
-        "DeepEnsemble": "deep_ensemble",
-        "DeepGlobalOptimization": "dngo",
-        "DeepKernelGP": "fsbo",
-        "DeepRankingEnsemble": "dre",
-        "DescribedRankingEnsemble": "described",
-        "DistributionalTransfer": "dist",
-        "EmpiricalBayes": "eb",
-        "GaussianProcess": "gp",
-        "JointRankingGP": "scot",
-        "LoneDeepKernelGP": "dkgp",
-        "MetaTraining": "meta",
-        "MonteCarloDropout": "mc_dropout",
-        "MultiTaskGP": "multitask",
-        "NetworkRegression": "dist",
-        "Posterior": "base",
-        "RandomForest": "forest",
-        "RankingWeightedGPs": "rgpe",
-        "Surrogate": "base",
-        "TransferAcquisition": "taf",
-        "TwoStageTransfer": "tst",
-        "WarpedGP": "warped",
+        "AdaptiveBLR": "surrogates.shared_features.ablr",
+        "BayesianNetworks": "surrogates.single_study.bohamiann",
+        "CopulaProcess": "surrogates.shared_features.gcp",
+        "DeepEnsemble": "surrogates.single_study.deep_ensemble",
+        "DeepGlobalOptimization": "surrogates.single_study.dngo",
+        "DeepKernelGP": "surrogates.shared_features.fsbo",
+        "DeepRankingEnsemble": "surrogates.ranking.dre",
+        "DescribedRankingEnsemble": "surrogates.ranking.dre_with_data",
+        "DistributionalTransfer": "surrogates.distbo.surrogate",
+        "EmpiricalBayes": "surrogates.empirical_bayes.surrogate",
+        "GaussianProcess": "surrogates.single_study.gp",
+        "JointRankingGP": "surrogates.joint_task.scot",
+        "LoneDeepKernelGP": "surrogates.single_study.deep_kernel_gp",
+        "MetaTraining": "surrogates.ranking.meta_training",
+        "MonteCarloDropout": "surrogates.single_study.mc_dropout",
+        "MultiTaskGP": "surrogates.joint_task.icm",
+        "NetworkRegression": "surrogates.distbo.surrogate",
+        "Posterior": "surrogates.base",
+        "RandomForest": "surrogates.single_study.forest",
+        "RankingWeightedGPs": "surrogates.source_ensembles.rgpe",
+        "Surrogate": "surrogates.base",
+        "TransferAcquisition": "surrogates.source_ensembles.taf",
+        "TwoStageTransfer": "surrogates.source_ensembles.tst",
+        "WarpedGP": "surrogates.single_study.warped_gp",
     },
 )

@@ -1,39 +1,59 @@
-"""The contract between surrogates and everything else."""
+"""`Surrogate` and `Posterior`: the interface of all surrogates."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from typing_extensions import Self
 
 from rankwise.errors import OptionError
-from rankwise.task import Task
+from rankwise.history.task import Task
+from rankwise.history.transforms import Standardize
 from rankwise.types import Array
 
+if TYPE_CHECKING:
+    from rankwise.surrogates.transfer_trust import Evidence
+
 Moments: TypeAlias = tuple[Array, Array, Array | None]
-"""Mean and variance (n,), and the covariance (n, n) if it was asked for."""
+"""Mean (n,), variance (n,), and the covariance (n, n) or None."""
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """What a surrogate believes about the thing to minimise at n points.
+    """Prediction of a surrogate at n points.
 
     Attributes:
-        mean: (n,), lower is better.
-        std: (n,), never negative.
-        covariance: (n, n) if it was asked for and the surrogate knows it.
+        mean: mean (n,), lower is better.
+        std: standard deviation (n,), never negative.
+        covariance: covariance (n, n); None if it was not requested or is not known.
     """
 
     mean: Array
     std: Array
     covariance: Array | None = None
 
+    @classmethod
+    def unscaled(
+        cls, transform: Standardize, mean: Array, variance: Array, covariance: Array | None = None
+    ) -> Posterior:
+        """Convert a posterior of standardized losses to units of the loss.
+
+        Args:
+            transform: transform that standardized the losses.
+            mean: mean (n,).
+            variance: variance (n,).
+            covariance: covariance (n, n) or None.
+        """
+        if covariance is not None:
+            covariance = covariance * transform.scale * transform.scale
+        return cls(*transform.unscale(mean, np.sqrt(variance)), covariance)
+
     def draw(self, rng: np.random.Generator) -> Array:
-        """One sample (n,); independent between points when the covariance is unknown."""
+        """Draw a sample (n,); points are independent if the covariance is None."""
         if self.covariance is None:
             return self.mean + self.std * rng.normal(size=len(self.mean))
         values, vectors = np.linalg.eigh(self.covariance)
@@ -45,11 +65,12 @@ class Posterior:
 def moments_of_mixture(
     parts: Sequence[tuple[Array, Array]], covariances: Sequence[Array] | None = None
 ) -> Moments:
-    """Of the equal mixture of distributions.
+    """Mean, variance and covariance of a mixture of distributions with equal weights.
 
     Args:
-        parts: mean (n,) and variance (n,) of each.
-        covariances: (n, n) of each; without them the mixture has none.
+        parts: mean (n,) and variance (n,) of each distribution.
+        covariances: covariance (n, n) of each distribution; without them that of the mixture is
+            None.
     """
     means, variances = (np.stack(moments) for moments in zip(*parts, strict=True))
     mean, covariance = means.mean(axis=0), None
@@ -60,77 +81,82 @@ def moments_of_mixture(
 
 
 class Surrogate(ABC):
-    """Learns from tasks, predicts a posterior.
+    """Model of the losses (or ranks) of a task, which predicts a posterior.
 
-    A surrogate knows nothing of spaces, storages or acquisitions: matrices in, numbers out.
+    Surrogates work on arrays. They do not depend on search spaces, storages or acquisition
+    functions.
     """
 
     relative = False
-    """Whether what is predicted of a point depends on the others that are asked about with it,
-    as ranks do. Predictions of two calls cannot be compared then."""
+    """True if the prediction at a point depends on the other points of the same call, as ranks do.
+    Predictions of different calls cannot be compared then."""
 
     @property
     def foresees(self) -> bool:
-        """Whether it says more, before any evaluation, than the mean of past tasks' functions.
+        """True if predictions before the first evaluation use more than the mean of source tasks.
 
-        By how much configurations differ, that is, or how that depends on the data.
+        For example, they use how much configurations differ in source tasks, or the context of
+        the target task.
         """
         return not self.relative
 
     revisits = False
-    """Whether it may promise an improvement next to what was evaluated again and again, as a model
-    does that takes differences for noise."""
+    """True if it may predict improvements next to evaluated points again and again, as a model
+    does that explains differences by noise."""
 
     @property
     def in_losses(self) -> bool:
-        """Whether predictions are in units of the loss, not of a score made of losses."""
+        """True if predictions are in units of the loss, False if they are transformed losses."""
         return True
 
     @property
     def believes(self) -> bool:
-        """Whether it has `believing`."""
+        """True if the surrogate supports `believing`."""
         return type(self).believing is not Surrogate.believing
 
     def meta_fit(self, tasks: Sequence[Task], validation: Sequence[Task] = ()) -> Self:
-        """Learn from past tasks. A surrogate without transfer has nothing to do."""
+        """Learn from source tasks; a no-op for surrogates without transfer."""
         return self
 
     @abstractmethod
     def fit(self, task: Task) -> Self:
-        """Learn from the target's history so far; it may be empty."""
+        """Fit the model to the evaluations of the target task, which can be empty."""
 
-    trust: float | None = None
-    """How probable it is that the past applies to the task; None: there is no telling."""
+    def evidence(self, task: Task) -> Evidence | None:
+        """How well source tasks alone predict the order of the target task's trials.
+
+        It needs no `fit`. None if the surrogate has no such prediction.
+        """
+        return None
 
     sources: dict[str, float] | None = None
-    """The share that each past task has in what is believed, by name, from most to least; None:
-    there is no telling."""
+    """Weight of each source task in the prediction by name, largest first; None if unknown."""
 
     similarities: dict[str, float] | None = None
-    """How similar each past task is held to be, from 0 to 1, by name, from most to least; None: it
-    is not compared as such, and `sources` says how much it counts."""
+    """Similarity of each source task to the target task, from 0 to 1, by name, largest first. None
+    if the surrogate does not compare tasks; `sources` may have weights then."""
 
     def improvement(self, X: Array) -> Array | None:
         """Logarithm of the expected improvement (n,) at X (n, d), up to a constant.
 
-        None if it follows from the posterior's mean and standard deviation, as it does for a
-        surrogate that is one model.
+        None if it follows from the mean and the standard deviation of the posterior. Mixtures of
+        several models return their own.
         """
         return None
 
     def slope(self, x: Array) -> tuple[float, Array] | None:
-        """The value of `improvement` at x (d,) and its gradient (d,), if it is known."""
+        """Value and gradient (d,) of `improvement` at x (d,); None if it is not known."""
         return None
 
     def believing(self, X: Array) -> Self:
-        """This surrogate as if its posterior mean had been observed at X (m, d)."""
+        """A copy that treats its posterior mean at X (m, d) as observed losses."""
         raise OptionError(f"{type(self).__name__} cannot believe: choose another liar")
 
     @abstractmethod
     def predict(self, X: Array, *, joint: bool = False) -> Posterior:
-        """The posterior at X (n, d).
+        """Predict the posterior at X (n, d).
 
         Args:
-            X: points in the unit cube.
-            joint: fill in the covariance, if the surrogate has one.
+            X: points (n, d) in the unit cube.
+            joint: also compute the covariance, if the surrogate can.
         """

@@ -1,4 +1,4 @@
-"""Tables in the ARFF format of Weka and OpenML; sparse ones are not read."""
+"""Reader of the ARFF format of Weka and OpenML; sparse ARFF is not supported."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ def parse_arff(lines: Iterable[str], path: Path) -> pd.DataFrame:
     """Read the lines of an ARFF file.
 
     Args:
-        lines: of the file.
-        path: of the file, for messages.
+        lines: the lines of the file.
+        path: path of the file, for messages.
 
     Returns:
-        Numeric attributes are numbers, dates are dates, all others texts; "?" is missing.
+        A data frame. Numeric attributes are numbers, dates are dates, all others are texts; "?" is
+        a missing value.
 
     Raises:
-        TableError: it is not what ARFF should be.
+        TableError: the lines are not valid ARFF.
     """
     import pandas as pd
 
@@ -54,7 +55,7 @@ def _without_comments(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _header(lines: Iterator[tuple[int, str]], path: Path) -> dict[str, str]:
-    """The kind of each attribute, up to the line @data."""
+    """The type of each attribute; reads up to the line @data."""
     found: list[tuple[str, str]] = []
     for number, line in lines:
         keyword = line.split(None, 1)[0].lower()
@@ -88,7 +89,7 @@ def _rows(lines: Iterator[tuple[int, str]], width: int, path: Path) -> Iterator[
 
 
 def _split(line: str) -> list[str]:
-    """The values of a line with quotes in it."""
+    """Split a line that contains quotes into its values."""
     cells, position = [], 0
     while position <= len(line):
         match = _VALUE.match(line, position)
@@ -116,4 +117,6 @@ def _column(kind: str, values: Any, name: str, path: Path) -> Any:
             return pd.to_datetime(cells, format="mixed", utc=True).dt.tz_localize(None)
         return pd.to_numeric(cells)
     except (TypeError, ValueError) as error:
-        raise TableError(f"{path}: attribute {name!r} is {word}, but: {error}") from error
+        raise TableError(
+            f"{path}: attribute {name!r} has the type {word}, but a value is not: {error}"
+        ) from error

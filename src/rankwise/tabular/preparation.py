@@ -1,4 +1,4 @@
-"""Preparation: any table as numbers, fitted on the rows that are learnt from and no others."""
+"""Preparation: turns any table into numbers; fitted on the training rows only."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from rankwise.types import Array
 
 NUMBER, NUMBER_AS_TEXT, DATE, TEXT = "number", "number as text", "date", "text"
 
-_MOSTLY = 0.95  # share of the values that makes a column of texts one of numbers, dates or names
-_LOOKED_AT = 1000  # values of a column of texts
-_FEW_ROWS = 20  # below which different texts may be different by chance
-_LARGEST = 1e30  # float32, in which trees compute, ends soon after
+_MOSTLY = 0.95  # share of values that decides whether texts are numbers, dates or identifiers
+_LOOKED_AT = 1000  # number of texts of a column that are checked
+_FEW_ROWS = 20  # with fewer rows, texts may all differ by chance
+_LARGEST = 1e30  # trees compute in float32, which overflows soon after
 _RARE, _MOST = 0.005, 50
 _DAY_SECONDS = 86400.0
 _INDEX = re.compile(r"(Unnamed: \d+)?")
@@ -38,24 +38,24 @@ _FORMATS = (
     "ISO8601",
     *(day + time for day in ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d") for time in _TIMES),
 )
-"""How dates are written; the kind of a column of such texts is its format."""
+"""Known formats of dates; the kind of a column of such texts is its format."""
 
 
 class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Makes numbers of all columns of a table that say something.
+    """Turns all informative columns of a table into numbers.
 
-    Numbers stay, with missing ones imputed by the median and all scaled if the estimator wants
-    it; texts become one column per frequent value, where a missing one is a value, too; dates
-    become days. Left out are columns without values, with one value, and texts that are different
-    in nearly every row. What a column is gets decided when fitted, so by the training rows alone.
+    Numbers are kept; missing ones are imputed by the median and all are scaled if asked for.
+    Texts become one column per frequent value; a missing text is a value of its own. Dates become
+    days. Columns without values, with one value, and texts that differ in nearly every row are
+    left out. `fit` decides the kind of each column, so it depends on the training rows only.
 
     Args:
         impute: fill in missing numbers.
-        scale: give all numbers a mean of 0 and a deviation of 1.
+        scale: scale all numbers to mean 0 and standard deviation 1.
 
     Attributes:
-        kinds_: what each column that is used is.
-        dropped_: why each other column is not used.
+        kinds_: kind of each column that is used, by name.
+        dropped_: reason for each column that is not used, by name.
     """
 
     def __init__(self, *, impute: bool = True, scale: bool = True) -> None:
@@ -63,7 +63,7 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.scale = scale
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
-        """Decide what each column of a table is, and learn medians, scales and categories.
+        """Decide the kind of each column, and learn medians, scales and categories.
 
         Raises:
             TableError: no column is left.
@@ -101,7 +101,7 @@ class Preparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on what the columns were taken for, where that is not plain to see."""
+        """Sentences about columns that were left out or interpreted as dates or numbers."""
         by_reason: dict[str, list[str]] = {}
         for name, why in self.dropped_.items():
             by_reason.setdefault(why, []).append(repr(name))
@@ -152,7 +152,7 @@ def _shown(names: list[str], most: int = 8) -> str:
 
 
 def _useless(cells: pd.Series) -> str:
-    """Why a column says nothing; "" if it may."""
+    """The reason to leave a column out; "" if it is used."""
     known = cells.dropna()
     numbers = is_numeric_dtype(cells) and not is_bool_dtype(cells)
     different = known.nunique() if numbers else known.astype(str).nunique()
@@ -185,7 +185,7 @@ def _kind(cells: pd.Series) -> str:
 
 
 def _converted(cells: pd.Series, kind: str) -> Any:
-    """A column as floats, or as texts with NaN where one is missing."""
+    """A column as floats, or as texts with NaN where a value is missing."""
     if kind == TEXT:
         texts = cells.astype(str).str.strip().astype(object)
         return texts.where(cells.notna(), np.nan).to_numpy(dtype=object)

@@ -1,8 +1,9 @@
-"""Problem: what is to be predicted from what, and what was guessed to get there."""
+"""Problem: the target and the columns of a table, and the guesses that were made."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +19,27 @@ CLASSIFICATION, REGRESSION = "classification", "regression"
 TASKS = (CLASSIFICATION, REGRESSION)
 
 _LEAST_ROWS = 10
-_FEW = 10  # different whole numbers that look like classes
+_FEW = 10  # up to this many distinct integers look like classes
 _ROWS_PER_CLASS = 3
-_KEPT = 2  # rows of a class that stay for training, so that it can be learnt and tested there
+_KEPT = 2  # rows of each class that always stay in the training part
 _SHOWN = 12
+_IDENTIFIER = re.compile(
+    r"(?i:(^|[\W_])(id|ids|idx|index|key|no|nr|num|number|row|rowid|rownames?|uid|serial)$)"
+    r"|[a-z](I[dD]|Index|Key|No|Nr|Num|Number)$"
+)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A table split into what is known and what is to be predicted.
+    """A table split into predictors and target.
 
     Attributes:
         X: the columns to predict from, as they were read (n rows).
-        y: (n,) numbers; of a classification the position in `classes`.
+        y: (n,) numbers; for a classification the positions in `classes`.
         kind: "classification" or "regression".
-        target: the name of the column that is to be predicted.
-        classes: (k,) of a classification, sorted; of two the second is the positive one.
-        notes: sentences on what was guessed or left out.
+        target: name of the target column.
+        classes: (k,) sorted class names of a classification; with two, the second is positive.
+        notes: sentences about guesses and left-out rows.
     """
 
     X: pd.DataFrame
@@ -46,17 +51,18 @@ class Problem:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, target: str, task: str | None = None) -> Problem:
-        """Make a problem of a table.
+        """Make a problem from a table.
 
-        Rows whose target is missing are left out, and so are those of a class that has only one.
+        Rows without a target value are left out, and so are classes with a single row and
+        columns of numbers that only identify the rows.
 
         Args:
             frame: the table.
-            target: the name of the column that is to be predicted.
-            task: "classification" or "regression"; None guesses it.
+            target: name of the target column.
+            task: "classification" or "regression"; None guesses it from the values.
 
         Raises:
-            TableError: there is no such column, or nothing can be learnt from the rows.
+            TableError: there is no such column, or the rows cannot be used.
         """
         if task is not None:
             check_name("task", task, TASKS)
@@ -72,7 +78,11 @@ class Problem:
         _check_size(int(known.sum()), target)
         y = frame[target][known]
         kind = task or _guess(y, notes)
-        X = frame.drop(columns=target)[known].reset_index(drop=True)
+        numbered = identifiers(frame.drop(columns=target))
+        if numbered:
+            names = _listed([repr(name) for name in numbered])
+            notes.append(f"Left out (identifies the rows; rename it to use it): {names}.")
+        X = frame.drop(columns=[target, *numbered])[known].reset_index(drop=True)
         if kind == REGRESSION:
             return cls(X, _numbers(y), kind, target, None, tuple(notes))
         return cls(X, *_labelled(y), notes=tuple(notes))._without_single()
@@ -81,16 +91,16 @@ class Problem:
         return len(self.y)
 
     def some(self, rows: Any) -> Problem:
-        """The same problem with some of the rows, by position."""
+        """The same problem with the rows at the given positions."""
         X = self.X.iloc[rows].reset_index(drop=True)
         return replace(self, X=X, y=self.y[rows])
 
     def split(self, holdout: float, seed: int) -> tuple[Problem, Problem]:
-        """A part to learn from and one to hold out, with all classes in the first.
+        """Split into a training part and a held-out part; the training part has all classes.
 
         Args:
-            holdout: share of the rows to hold out; each class gives about this share.
-            seed: of the choice.
+            holdout: share of the rows to hold out, about the same in each class.
+            seed: seed of the choice.
         """
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(self))
@@ -105,7 +115,7 @@ class Problem:
         return self.some(np.flatnonzero(~mask)), self.some(np.flatnonzero(mask))
 
     def sample(self, n: int, seed: int) -> Problem:
-        """At most n rows drawn at random, with the classes in the shares that they have."""
+        """At most n random rows; class shares are preserved."""
         if len(self) <= n:
             return self
         groups = self._groups(np.random.default_rng(seed).permutation(len(self)))
@@ -114,7 +124,7 @@ class Problem:
         return self.some(np.sort(np.concatenate(drawn)))
 
     def _groups(self, order: Counts) -> list[Counts]:
-        """The rows of each class, in a given order; all rows of a regression are one group."""
+        """The rows of each class in the given order; a regression has one group."""
         if self.classes is None:
             return [order]
         return [order[self.y[order] == k] for k in range(len(self.classes))]
@@ -151,23 +161,38 @@ class Problem:
         return kept
 
 
+def identifiers(frame: pd.DataFrame) -> list[str]:
+    """The columns of whole numbers that only identify the rows of a table.
+
+    All numbers of such a column are different. Its name says what it is ("id", "customerID",
+    "row number"), or it is the first column and counts the rows from 0 or 1. A table of which
+    nothing else would be left has none.
+    """
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    found = []
+    for k, (name, cells) in enumerate(frame.items()):
+        if not is_numeric_dtype(cells) or is_bool_dtype(cells) or len(cells) < _LEAST_ROWS:
+            continue
+        values = cells.to_numpy(dtype=float, na_value=np.nan)
+        whole = np.isfinite(values).all() and not np.mod(values, 1).any()
+        if not whole or len(np.unique(values)) < len(values):
+            continue
+        counts = k == 0 and values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
+        if counts or _IDENTIFIER.search(str(name)):
+            found.append(str(name))
+    return found if len(found) < frame.shape[1] else []
+
+
 def _no_target(target: str, columns: list[str]) -> str:
     close = difflib.get_close_matches(target, columns, n=3, cutoff=0.5)
     folded = [name for name in columns if name.casefold() == target.casefold()]
     text = f"there is no column {target!r}; the columns are {_listed([repr(c) for c in columns])}"
     if folded or close:
         text += f". Did you mean {' or '.join(repr(c) for c in folded or close)}?"
-    elif all(_is_float(name) for name in columns):
-        text += ". The first line seems to hold values: it must hold the names of the columns"
+    elif columns == [str(k) for k in range(len(columns))]:
+        text += ". The file has no line of names: its columns are named by their index"
     return text
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _listed(names: list[str]) -> str:
@@ -188,7 +213,7 @@ def _check_size(n: int, target: str) -> None:
 
 
 def _known(cells: Any) -> Mask:
-    """Which values (n,) are there; an infinite number is none."""
+    """Mask (n,) of values that are present; infinities count as missing."""
     from pandas.api.types import is_float_dtype
 
     known = cells.notna().to_numpy()
@@ -198,7 +223,7 @@ def _known(cells: Any) -> Mask:
 
 
 def _guess(y: Any, notes: list[str]) -> str:
-    """Classification or regression, by what the target looks like."""
+    """Guess classification or regression from the values of the target."""
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     name = y.name

@@ -1,4 +1,4 @@
-"""read_table: a file as a data frame, with nothing renamed or shifted in silence."""
+"""read_table: reads a file as a data frame; never renames or shifts columns silently."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import bz2
 import codecs
 import csv
 import gzip
+import importlib
 import io
 import lzma
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -27,27 +28,40 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".xz": lzma.open,
 }
 _PARQUET = (".parquet", ".pq")
+_SHEETS = {
+    ".xlsx": ("openpyxl", "openpyxl"),
+    ".xlsm": ("openpyxl", "openpyxl"),
+    ".xls": ("xlrd", "xlrd"),
+    ".ods": ("odfpy", "odf"),
+}
+"""Spreadsheets, and the package that pandas reads them with and its module."""
+_ZIP = b"PK\x03\x04"
 _DELIMITERS = ",;\t|"
-_HEAD = 1 << 16  # bytes that tell how a file is written
+_HEAD = 1 << 16  # bytes that are read to find encoding and delimiter
 _LINES = 50
-_MISSING = "?"  # what the UCI repository writes; pandas knows the other usual ones
+_MISSING = "?"  # the UCI repository's mark; pandas knows the other usual ones
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
 _COMMA = re.compile(r"[+-]?\d+,\d+")
 _POINT = re.compile(r"[+-]?\d+\.\d+")
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _FIELDS = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a table: CSV or TSV, Parquet or ARFF; text may be compressed (.gz, .bz2, .xz).
+def read_table(path: str | Path, *, header: bool | None = None) -> pd.DataFrame:
+    """Read a table: CSV or TSV, Parquet, ARFF or Excel; text may be compressed (.gz, .bz2, .xz).
 
-    Of text files the delimiter, the decimal mark and the encoding (UTF-8, UTF-16 with a mark, else
-    Latin-1) are found out. Names of columns are texts, and "?" is a missing value.
+    The delimiter, the decimal mark and the encoding (UTF-8, UTF-16 with a byte order mark, else
+    Latin-1) of a text file are detected. Column names are texts, and "?" is a missing value.
 
     Args:
-        path: of the file.
+        path: path of the file.
+        header: True if the first line of a text file has the names of the columns. False if it
+            has values: columns are then named by their index, "0", "1", ... None detects it (see
+            `has_header`).
 
     Raises:
-        TableError: it is not there, is no table, has no rows, or two columns have the same name.
+        TableError: the file does not exist, is not a table, has no rows, or has two columns with
+            the same name.
     """
     path = Path(path)
     if path.is_dir():
@@ -55,7 +69,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if not path.exists():
         raise TableError(f"there is no file {path}; check the path")
     try:
-        frame = _read(path)
+        frame = _read(path, header)
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise TableError(f"{path} cannot be read ({error}); check the file") from error
     if not len(frame):
@@ -63,7 +77,22 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
-def _read(path: Path) -> pd.DataFrame:
+def has_header(path: str | Path) -> bool:
+    """True if the first line of a text file seems to have the names of the columns.
+
+    It has values if it has a number in every column whose other cells are numbers. Consecutive
+    whole numbers ("0", "1", "2") may be names. Files of other formats have names.
+    """
+    path = Path(path)
+    suffix = (path.with_suffix("") if path.suffix.lower() in _OPENERS else path).suffix.lower()
+    with _open(path) as file:
+        head = file.read(_HEAD)
+    if suffix in (*_PARQUET, *_SHEETS, ".arff") or head.startswith((b"PAR1", _ZIP)):
+        return True
+    return not _dialect(head.decode(_encoding(head), errors="ignore")).values_first
+
+
+def _read(path: Path, header: bool | None) -> pd.DataFrame:
     compressed = path.suffix.lower() in _OPENERS
     suffix = (path.with_suffix("") if compressed else path).suffix.lower()
     with _open(path) as file:
@@ -72,21 +101,25 @@ def _read(path: Path) -> pd.DataFrame:
         raise TableError(f"{path} is empty")
     if suffix in _PARQUET or head.startswith(b"PAR1"):
         return _read_parquet(path)
-    if head.startswith(b"PK\x03\x04"):
+    if suffix in _SHEETS:
+        return _read_sheet(path)
+    if head.startswith(_ZIP):
         raise TableError(f"{path} is a spreadsheet or a zip file; save the table as CSV")
     encoding = _encoding(head)
     text = head.decode(encoding, errors="ignore")
     if len(_CONTROL.findall(text)) > len(text) / 100:
         raise TableError(f"{path} is not a text file; expected is CSV, TSV, Parquet or ARFF")
     try:
-        return _read_text(path, suffix, encoding, text)
+        return _read_text(path, suffix, encoding, text, header)
     except UnicodeDecodeError:  # beyond the head
-        return _read_text(path, suffix, "latin-1", head.decode("latin-1"))
+        return _read_text(path, suffix, "latin-1", head.decode("latin-1"), header)
 
 
-def _read_text(path: Path, suffix: str, encoding: str, head: str) -> pd.DataFrame:
+def _read_text(
+    path: Path, suffix: str, encoding: str, head: str, header: bool | None
+) -> pd.DataFrame:
     if suffix != ".arff":
-        return _read_delimited(path, encoding, head)
+        return _read_delimited(path, encoding, head, header)
     from rankwise.tabular.arff import parse_arff
 
     with _open(path) as file, io.TextIOWrapper(file, encoding) as lines:
@@ -126,8 +159,28 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return frame
 
 
+def _read_sheet(path: Path) -> pd.DataFrame:
+    """The first sheet of a spreadsheet."""
+    import pandas as pd
+
+    package, module = _SHEETS[path.suffix.lower()]
+    try:
+        importlib.import_module(module)
+        frame = pd.read_excel(path)
+    except ImportError as error:
+        raise TableError(
+            f"{path} is a spreadsheet, which needs the package {package}: pip install {package}, "
+            "or save the table as CSV"
+        ) from error
+    except Exception as error:  # each of these packages has its own errors
+        raise TableError(f"{path} cannot be read as a spreadsheet ({error})") from error
+    frame.columns = [str(name).strip() for name in frame.columns]
+    check_names(path, list(frame.columns))
+    return frame
+
+
 def check_names(path: Path, names: Sequence[str]) -> None:
-    """Raise if two columns have the same name: pandas would rename one in silence."""
+    """Raise if two columns have the same name; pandas would rename one silently."""
     twice = [repr(name) for name, n in Counter(names).items() if n > 1 and name]
     if twice:
         raise TableError(
@@ -137,32 +190,37 @@ def check_names(path: Path, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class _Dialect:
-    """How a text file is written.
+    """The dialect of a delimited text file.
 
     Attributes:
-        delimiter: between fields.
-        decimal: mark in numbers.
-        names: of the columns, as they stand in the file.
-        trailing: whether every line but the first ends with a delimiter too many.
+        delimiter: character between fields.
+        decimal: decimal mark of numbers.
+        names: column names as they stand in the file.
+        trailing: True if every line but the first ends with an extra delimiter.
+        values_first: True if the first line seems to have values instead of names.
     """
 
     delimiter: str
     decimal: str
     names: list[str]
     trailing: bool
+    values_first: bool
 
 
-def _read_delimited(path: Path, encoding: str, head: str) -> pd.DataFrame:
+def _read_delimited(path: Path, encoding: str, head: str, header: bool | None) -> pd.DataFrame:
     import pandas as pd
 
     dialect = _dialect(head)
-    check_names(path, dialect.names)
+    named = not dialect.values_first if header is None else header
+    if named:
+        check_names(path, dialect.names)
     try:
         with _open(path) as file:
             frame = pd.read_csv(
                 file,
                 sep=dialect.delimiter,
                 decimal=dialect.decimal,
+                header=0 if named else None,
                 encoding=encoding,
                 na_values=[_MISSING],
                 skipinitialspace=True,
@@ -187,7 +245,7 @@ def _reason(error: ValueError) -> str:
 
 
 def _dialect(head: str) -> _Dialect:
-    """The delimiter that splits most lines into the same number of fields, more than one."""
+    """Detect the dialect: the delimiter that splits most lines into the same number of fields."""
     best, rows = (-1.0, 0), [[""]]
     delimiter = _DELIMITERS[0]
     for candidate in _DELIMITERS:
@@ -203,11 +261,36 @@ def _dialect(head: str) -> _Dialect:
     point = sum(bool(_POINT.fullmatch(f)) for f in fields)
     longer = bool(cells) and all(len(row) == len(names) + 1 for row in cells)
     trailing = longer and not any(row[-1].strip() for row in cells)
-    return _Dialect(delimiter, "," if delimiter != "," and comma > point else ".", names, trailing)
+    decimal = "," if delimiter != "," and comma > point else "."
+    return _Dialect(delimiter, decimal, names, trailing, _values_first(rows))
+
+
+def _values_first(rows: list[list[str]]) -> bool:
+    first, *others = [[cell.strip() for cell in row] for row in rows]
+    body = [row for row in others if len(row) == len(first)]
+    if not body:
+        return False
+    columns = list(zip(*body, strict=True))
+    numeric = [k for k, column in enumerate(columns) if _all_numbers(column)]
+    if not _all_numbers([first[k] for k in numeric]):
+        return False
+    numbers = [float(first[k].replace(",", ".")) for k in numeric if _is_number(first[k])]
+    steps = {after - before for before, after in pairwise(numbers)}
+    return steps != {1.0}
+
+
+def _all_numbers(cells: Sequence[str]) -> bool:
+    """True if cells that are not missing are numbers, and there are some."""
+    known = [cell for cell in cells if cell not in ("", _MISSING)]
+    return bool(known) and all(_is_number(cell) for cell in known)
+
+
+def _is_number(text: str) -> bool:
+    return bool(_NUMBER.fullmatch(text))
 
 
 def _rows(head: str, delimiter: str) -> list[list[str]]:
-    """The fields of the first lines; the last one may be cut off and is left out."""
+    """The fields of the first lines; the last line may be incomplete and is left out."""
     lines = head.splitlines(keepends=True)
     whole = lines if len(lines) < 3 or head.endswith(("\n", "\r")) else lines[:-1]
     reader = csv.reader(iter(whole), delimiter=delimiter, skipinitialspace=True)

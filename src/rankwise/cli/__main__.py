@@ -1,0 +1,5 @@
+"""`python -m rankwise.cli`."""
+
+from rankwise.cli.app import main
+
+main()

@@ -1,0 +1,1 @@
+"""The commands `rankwise tune`, `resume` and `report`."""

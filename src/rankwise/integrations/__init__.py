@@ -1,0 +1,1 @@
+"""Integrations with Optuna and scikit-learn."""

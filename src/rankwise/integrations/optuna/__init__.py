@@ -1,0 +1,1 @@
+"""`RankwiseSampler` for Optuna."""

@@ -1,0 +1,1 @@
+"""`RankwiseSearchCV` for scikit-learn."""

@@ -1,0 +1,1 @@
+"""Ask and tell, the optimization loop, and evaluation of objectives."""

@@ -1,0 +1,114 @@
+"""Calls the objective and turns every outcome into a value or a status.
+
+Worker processes import this module and nothing else of the library, so it must stay light.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rankwise.history.task import FAILED, INVALID, OK, TIMEOUT
+
+Objective = Callable[[dict[str, Any]], Any]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Result of one call of the objective.
+
+    Attributes:
+        status: "ok", "failed", "invalid" or "timeout".
+        value: value that the objective returned; NaN unless "ok".
+        cost: seconds of the call.
+        error: error message.
+        kind: exception type and line, without the parts that differ from call to call.
+        values: values of all objectives; empty with one objective.
+    """
+
+    status: str
+    value: float = math.nan
+    cost: float = math.nan
+    error: str = ""
+    kind: str = ""
+    values: tuple[float, ...] = ()
+
+
+def evaluate(
+    objective: Objective, configuration: Mapping[str, Any], objectives: int = 1
+) -> Evaluation:
+    """Call the objective with a copy of the configuration and catch exceptions.
+
+    `SystemExit`, which training scripts raise, is caught as well; Ctrl-C is not.
+
+    Args:
+        objective: function to call.
+        configuration: its argument.
+        objectives: number of values that it returns.
+    """
+    start = time.perf_counter()
+    try:
+        returned = objective(dict(configuration))
+    except (Exception, SystemExit) as error:
+        status = TIMEOUT if isinstance(error, TimeoutError) else FAILED
+        return _failure(status, error, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    if objectives > 1:
+        return _several(returned, objectives, seconds)
+    try:
+        value = float(returned)
+    except Exception:
+        message = f"the objective returned {_text(returned)}, which is not a number"
+        return Evaluation(INVALID, cost=seconds, error=message, kind=INVALID)
+    if not math.isfinite(value):
+        message = f"the objective returned {value}"
+        return Evaluation(INVALID, cost=seconds, error=message, kind=message)
+    return Evaluation(OK, value, seconds)
+
+
+def evaluate_numbered(
+    index: int, objective: Objective, configuration: Mapping[str, Any], objectives: int = 1
+) -> tuple[int, Evaluation]:
+    """Like `evaluate`, but returns the index of the job too, for results in any order."""
+    return index, evaluate(objective, configuration, objectives)
+
+
+def _several(returned: Any, objectives: int, seconds: float) -> Evaluation:
+    """The result of a call that should have returned several numbers."""
+    try:
+        values = tuple(float(value) for value in returned)
+    except Exception:
+        values = ()
+    if len(values) != objectives:
+        message = f"the objective returned {_text(returned)}, which is not {objectives} numbers"
+        return Evaluation(INVALID, cost=seconds, error=message, kind=INVALID)
+    if not all(map(math.isfinite, values)):
+        message = f"the objective returned {values}"
+        return Evaluation(INVALID, cost=seconds, error=message, kind=message)
+    return Evaluation(OK, values[0], seconds, values=values)
+
+
+def wake(objective: Objective) -> None:
+    """Make a worker import what the objective needs, without calling it."""
+    time.sleep(0.1)  # long enough that every worker gets one of these calls
+
+
+def _failure(status: str, error: BaseException, seconds: float) -> Evaluation:
+    """The result of a call that raised: message and line of the exception."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" (line {frames[-1].lineno} of {frames[-1].name})" if frames else ""
+    name = type(error).__name__
+    message = f"{name}: {_text(error, str)}".rstrip(": ")
+    return Evaluation(status, cost=seconds, error=f"{message}{where}", kind=f"{name}{where}")
+
+
+def _text(thing: object, to_text: Callable[[object], str] = repr) -> str:
+    """A short text for any object, including objects that cannot be printed."""
+    try:
+        return to_text(thing)[:1000]
+    except Exception:
+        return f"an unprintable {type(thing).__name__}"

@@ -1,1 +1,0 @@
-"""What `rankwise.RankwiseSearchCV` is made of."""

@@ -1,0 +1,1 @@
+"""Optuna storages: runs as studies, and facts kept with them."""

@@ -1,0 +1,1 @@
+"""Strategies, which propose the next configuration of a study."""

@@ -1,0 +1,1 @@
+"""distBO: transfer between data sets with similar distributions."""

@@ -1,0 +1,1 @@
+"""The empirical-Bayes transfer GP: `eb-gp` and `eb-net`."""

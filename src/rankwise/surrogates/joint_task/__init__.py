@@ -1,0 +1,1 @@
+"""Surrogates that model all tasks with one Gaussian process: `icm` and `scot`."""

@@ -1,0 +1,1 @@
+"""Deep Ranking Ensembles and ranking losses."""

@@ -1,0 +1,1 @@
+"""Surrogates that learn from the target study only."""

@@ -1,0 +1,1 @@
+"""Ensembles of one Gaussian process per source task."""

@@ -1,0 +1,6 @@
+"""What tests share: objectives, spaces, data and tools."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+ROOT = TESTS.parent
