@@ -42,16 +42,17 @@ from scipy.stats import norm
 from transfer import COLUMNS, SPACE, begin, machine, markdown, quadratic, seconds
 
 from rankwise import methods
-from rankwise.bench import protocol, registry
+from rankwise.bench import benchmarks as registry
+from rankwise.bench import protocol
 from rankwise.bench.base import INITIAL, TableProblem
 from rankwise.bench.cells import stored_cells
-from rankwise.bench.synthetic import family
+from rankwise.bench.synthetic_families import family
 from rankwise.errors import check_name
-from rankwise.model_strategy import ModelStrategy
-from rankwise.optimizer import Optimizer
-from rankwise.space import Encoder
-from rankwise.strategy import Strategy
-from rankwise.task import Task, TaskSet
+from rankwise.history.task import Task, TaskSet
+from rankwise.run.optimizer import Optimizer
+from rankwise.space.encoder import Encoder
+from rankwise.strategies.base import Strategy
+from rankwise.strategies.model_based import ModelStrategy
 
 # ---------------------------------------------------------------------- cost
 

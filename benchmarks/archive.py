@@ -1,26 +1,36 @@
-"""How fast past studies are read and encoded, beside Optuna's own loading of them.
+"""CPU seconds from an archive to the first proposal, by the number of past studies.
 
-    python benchmarks/archive.py
+    python benchmarks/archive.py 200 1000 10000
+    python benchmarks/archive.py 200 1000 --url postgresql+psycopg://user@host/database
 
-Builds an SQLite database of 1,000 studies with 200 trials each, once, in `runs/`. Then Optuna
-loads all trials, and `open_archive` reads them and encodes them as tasks, each in a process of its
-own; the two take turns, so that other work on the machine slows down both. Printed are the times,
-their ratio and the most memory that each process held. `--quick` takes a tenth of the studies.
+Builds a database with that many studies of 100 trials each: SQLite in `runs/`, or the tables of
+the given URL, which must be a database for this benchmark alone: one with another number of
+studies is emptied. Then a study with `RankwiseSampler(archive=url)` runs one trial, in a process
+of its own, three times:
+
+    first   nothing was kept before: the archive is read, and the method learns from it
+    kept    the model and the summary of the archive were kept by the first process
+    grown   one more study was written to the archive after that
+
+Printed are the CPU seconds of the whole process, imports included, and its largest memory in MB.
+`--optuna` adds the CPU seconds of Optuna's own loading of all trials. `--json` adds the figures
+to a file.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
-import sqlite3
-import statistics
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import optuna
+import sqlalchemy
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -28,9 +38,10 @@ from optuna.distributions import (
     IntDistribution,
     distribution_to_json,
 )
+from optuna.storages._rdb import models
 
 RUNS = Path(__file__).resolve().parents[1] / "runs"
-TRIALS = 200
+TRIALS = 100
 DISTRIBUTIONS: dict[str, BaseDistribution] = {
     "lr": FloatDistribution(1e-5, 1.0, log=True),
     "weight_decay": FloatDistribution(1e-8, 1e-2, log=True),
@@ -41,83 +52,111 @@ DISTRIBUTIONS: dict[str, BaseDistribution] = {
     "optimizer": CategoricalDistribution(["sgd", "adam"]),
     "momentum": FloatDistribution(0.0, 0.99),  # only with sgd
 }
+WHEN = "2024-01-01 00:00:00", "2024-01-01 00:01:00"
 
+PROPOSE = """
+import json, resource, sys, time, warnings, logging
+warnings.simplefilter("ignore")
+import optuna
+from rankwise import RankwiseSampler
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+def objective(trial):
+    trial.suggest_float("lr", 1e-5, 1.0, log=True)
+    trial.suggest_int("layers", 1, 12)
+    return 0.0
+
+study = optuna.create_study(sampler=RankwiseSampler(archive=sys.argv[1], seed=0))
+study.optimize(objective, n_trials=1)
+assert study.trials[0].system_attrs.get("rankwise:proposal"), "the proposal was random"
+"""
 LOAD = """
+import json, resource, sys, time
 import optuna
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-start = time.perf_counter()
-trials = 0
-storage = optuna.storages.get_storage(url)
+storage = optuna.storages.get_storage(sys.argv[1])
 for name in optuna.get_all_study_names(storage):
-    study = optuna.load_study(study_name=name, storage=storage)
-    trials += len(study.get_trials(deepcopy=False))
+    optuna.load_study(study_name=name, storage=storage).get_trials(deepcopy=False)
 """
-READ = """
-from rankwise.archive import open_archive
-start = time.perf_counter()
-archive = open_archive(url)
-read = time.perf_counter() - start
-trials = sum(len(task) for task in archive.tasks.tasks)
-"""
-WORK = """
-import json, resource, sys, time
-url, read = sys.argv[1], None
-{code}
-seconds = time.perf_counter() - start
-megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps([trials, seconds, read, megabytes]))
+MEASURED = """
+usage = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
 """
 
 
-def build(path: Path, n_studies: int) -> None:
-    """A database as Optuna would have written it, trial by trial, in a fraction of the time."""
-    part = path.with_suffix(".part")
-    part.unlink(missing_ok=True)
-    optuna.storages.RDBStorage(f"sqlite:///{part}").engine.dispose()
+def build(url: str, n_studies: int) -> None:
+    """Write studies as Optuna would, trial by trial, in a fraction of the time."""
+    optuna.storages.RDBStorage(url).remove_session()
+    engine = sqlalchemy.create_engine(url)
+    tables = models.BaseModel.metadata.tables
+    with engine.begin() as connection:
+        there = connection.execute(sqlalchemy.text("select count(*) from studies")).scalar()
+        if there == n_studies:
+            return
+        for table in reversed(models.BaseModel.metadata.sorted_tables):
+            if table.name not in ("version_info", "alembic_version"):
+                connection.execute(table.delete())
     rng = np.random.default_rng(0)
+    for first in range(1, n_studies + 1, 100):
+        with engine.begin() as connection:
+            for study in range(first, min(first + 100, n_studies + 1)):
+                for name, rows in content(study, rng).items():
+                    connection.execute(tables[name].insert(), rows)
+    engine.dispose()
+
+
+def content(study: int, rng: np.random.Generator) -> dict[str, list[dict[str, Any]]]:
+    """The rows of one study by table."""
     texts = {name: distribution_to_json(d) for name, d in DISTRIBUTIONS.items()}
-    connection = sqlite3.connect(part)
-    connection.execute("pragma synchronous = off")
-    for study in range(1, n_studies + 1):
-        first = (study - 1) * TRIALS + 1
-        ids = range(first, first + TRIALS)
-        connection.execute("insert into studies values (?, ?)", (study, f"net-{study:04d}"))
-        connection.execute(
-            "insert into study_directions (direction, study_id, objective) values (?, ?, 0)",
-            ("MINIMIZE" if study % 2 else "MAXIMIZE", study),
-        )
-        when = ("2024-01-01 00:00:00.000000", "2024-01-01 00:01:00.000000")
-        connection.executemany(
-            "insert into trials (trial_id, number, study_id, state, datetime_start, "
-            "datetime_complete) values (?, ?, ?, 'COMPLETE', ?, ?)",
-            [(k, k - first, study, *when) for k in ids],
-        )
-        columns = {name: sample(d, rng) for name, d in DISTRIBUTIONS.items()}
-        connection.executemany(
-            "insert into trial_params (trial_id, param_name, param_value, distribution_json) "
-            "values (?, ?, ?, ?)",
-            [
-                (k, name, float(values[k - first]), texts[name])
-                for k in ids
-                for name, values in columns.items()
-                if name != "momentum" or columns["optimizer"][k - first] == 0
-            ],
-        )
-        values = (np.log10(columns["lr"]) + rng.uniform(2, 4)) ** 2 + columns["dropout"]
-        connection.executemany(
-            "insert into trial_values (trial_id, objective, value, value_type) "
-            "values (?, 0, ?, 'FINITE')",
-            zip(ids, values.tolist(), strict=True),
-        )
-    connection.commit()
-    connection.close()
-    part.rename(path)
+    first = (study - 1) * TRIALS + 1
+    ids = range(first, first + TRIALS)
+    columns = {name: sample(d, rng) for name, d in DISTRIBUTIONS.items()}
+    values = (np.log10(columns["lr"]) + rng.uniform(2, 4)) ** 2 + columns["dropout"]
+    sign = 1 if study % 2 else -1
+    start, end = (np.datetime64(when, "s").item() for when in WHEN)
+    return {
+        "studies": [{"study_id": study, "study_name": f"net-{study:05d}"}],
+        "study_directions": [
+            {
+                "direction": "MINIMIZE" if sign == 1 else "MAXIMIZE",
+                "study_id": study,
+                "objective": 0,
+            }
+        ],
+        "trials": [
+            {
+                "trial_id": k,
+                "number": k - first,
+                "study_id": study,
+                "state": "COMPLETE",
+                "datetime_start": start,
+                "datetime_complete": end,
+            }
+            for k in ids
+        ],
+        "trial_params": [
+            {
+                "trial_id": k,
+                "param_name": name,
+                "param_value": float(of[k - first]),
+                "distribution_json": texts[name],
+            }
+            for k in ids
+            for name, of in columns.items()
+            if name != "momentum" or columns["optimizer"][k - first] == 0
+        ],
+        "trial_values": [
+            {"trial_id": k, "objective": 0, "value": value, "value_type": "FINITE"}
+            for k, value in zip(ids, (sign * values).tolist(), strict=True)
+        ],
+    }
 
 
 def sample(distribution: BaseDistribution, rng: np.random.Generator) -> np.ndarray:
     """Random values (n,) as Optuna stores them: of a choice the index."""
     if isinstance(distribution, CategoricalDistribution):
         return rng.integers(len(distribution.choices), size=TRIALS)
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
     low, high = distribution.low, distribution.high
     if distribution.log:
         values = np.exp(rng.uniform(np.log(low), np.log(high), TRIALS))
@@ -128,41 +167,71 @@ def sample(distribution: BaseDistribution, rng: np.random.Generator) -> np.ndarr
     return np.clip(values, low, high)
 
 
-def measure(code: str, url: str) -> tuple[int, float, float | None, float]:
-    """Trials, seconds in all, seconds of reading, and megabytes, in a process of its own."""
-    script = WORK.format(code=code)
+def grow(url: str, n_studies: int) -> None:
+    """Write one more study."""
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        for name, rows in content(n_studies + 1, np.random.default_rng(1)).items():
+            connection.execute(models.BaseModel.metadata.tables[name].insert(), rows)
+    engine.dispose()
+
+
+def shrink(url: str, n_studies: int) -> None:
+    """Remove the study that `grow` wrote."""
+    engine, ids = sqlalchemy.create_engine(url), range(n_studies * TRIALS + 1, 2**31 - 1)
+    tables = models.BaseModel.metadata.tables
+    with engine.begin() as connection:
+        for name in ("trial_values", "trial_params", "trials"):
+            connection.execute(tables[name].delete().where(tables[name].c.trial_id >= ids.start))
+        for name in ("study_directions", "studies"):
+            connection.execute(tables[name].delete().where(tables[name].c.study_id > n_studies))
+    engine.dispose()
+
+
+def measure(code: str, url: str, cache: Path) -> tuple[float, float]:
+    """CPU seconds and megabytes of a process of its own."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
     out = subprocess.run(
-        [sys.executable, "-c", script, url], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code + MEASURED, url],
+        capture_output=True,
+        text=True,
+        env=environment,
     )
-    return tuple(json.loads(out.stdout))
+    if out.returncode:
+        raise RuntimeError(out.stderr)
+    seconds, megabytes = json.loads(out.stdout.splitlines()[-1])
+    return seconds, megabytes
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time of reading past studies")
-    parser.add_argument("--quick", action="store_true", help="100 studies instead of 1,000")
-    parser.add_argument("--rounds", type=int, default=3, help="how often both are timed")
+    parser = argparse.ArgumentParser(description="CPU seconds to the first proposal")
+    parser.add_argument("studies", type=int, nargs="+", help="numbers of past studies")
+    parser.add_argument("--url", help="database of this benchmark alone; default SQLite in runs/")
+    parser.add_argument("--optuna", action="store_true", help="also time Optuna's loading")
+    parser.add_argument("--json", type=Path, help="file to which the figures are added")
     arguments = parser.parse_args()
-    n_studies = 100 if arguments.quick else 1000
-    path = RUNS / f"archive-{n_studies}.db"
-    if not path.exists():
-        RUNS.mkdir(exist_ok=True)
-        print(f"building {path.name}: {n_studies} studies of {TRIALS} trials", flush=True)
-        build(path, n_studies)
-    url = f"sqlite:///{path}"
-    ratios = []
-    print(f"Python {platform.python_version()}, Optuna {optuna.__version__}")
-    for _ in range(arguments.rounds):
-        n, plain, _, plain_mb = measure(LOAD, url)
-        m, ours, read, ours_mb = measure(READ, url)
-        assert n == m == n_studies * TRIALS
-        ratios.append(ours / plain)
-        print(
-            f"Optuna loads {n} trials in {plain:.1f} s ({plain_mb:.0f} MB); read and encoded in "
-            f"{ours:.1f} s, of which {read:.1f} s to read ({ours_mb:.0f} MB); "
-            f"ratio {ratios[-1]:.2f}",
-            flush=True,
-        )
-    print(f"median ratio {statistics.median(ratios):.2f}")
+    RUNS.mkdir(exist_ok=True)
+    cache = RUNS / "archive-cache"
+    for n_studies in arguments.studies:
+        path = RUNS / f"archive-{n_studies}.db"
+        url = arguments.url or f"sqlite:///{path}"
+        build(url, n_studies)
+        shrink(url, n_studies)
+        for folder in (cache, path.with_name(path.name + ".rankwise")):
+            shutil.rmtree(folder, ignore_errors=True)
+        found: dict[str, Any] = {"studies": n_studies, "database": url.partition("+")[0]}
+        found["database"] = found["database"].partition(":")[0]
+        steps = {"first": PROPOSE, "kept": PROPOSE, "grown": PROPOSE}
+        steps |= {"optuna": LOAD} if arguments.optuna else {}
+        for step, code in steps.items():
+            if step == "grown":
+                grow(url, n_studies)
+            found[step] = [round(x, 2) for x in measure(code, url, cache)]
+            print(n_studies, found["database"], step, *found[step], flush=True)
+        shrink(url, n_studies)
+        if arguments.json:
+            known = json.loads(arguments.json.read_text()) if arguments.json.exists() else []
+            arguments.json.write_text(json.dumps([*known, found], indent=1))
 
 
 if __name__ == "__main__":

@@ -43,13 +43,14 @@ import torch
 from torch import Tensor
 from transfer import begin, machine, markdown, seconds
 
-from rankwise.bench import protocol, registry
+from rankwise.bench import benchmarks as registry
+from rankwise.bench import protocol
 from rankwise.bench.base import INITIAL, TableProblem
-from rankwise.builders_alone import ranked
 from rankwise.errors import check_name
-from rankwise.surrogates.dre import DeepRankingEnsemble
-from rankwise.surrogates.nets import Architecture
-from rankwise.task import Task
+from rankwise.history.task import Task
+from rankwise.methods.build_single import ranked
+from rankwise.surrogates.numeric.batched_networks import Architecture
+from rankwise.surrogates.ranking.dre import DeepRankingEnsemble
 
 # ---------------------------------------------------------------------- the Set Transformer
 

@@ -44,7 +44,7 @@ from scipy.stats import rankdata
 from transfer import begin, markdown
 
 from rankwise import Context, Encoder, Optimizer, Task
-from rankwise.task import TaskSet
+from rankwise.history.task import TaskSet
 
 GP = ("dist-gp", "manual-gp", "multi-gp", "init-gp", "none-gp")
 BLR = ("dist-blr", "manual-blr", "multi-blr", "init-blr", "none-blr")

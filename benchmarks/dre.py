@@ -45,11 +45,11 @@ from tables import FOLD, HPOB, NAMES, SEEDS, Table, load, regret
 
 import rankwise
 from rankwise import Task
-from rankwise.acquisition import make_acquisition
-from rankwise.baselines import greedy_portfolio
+from rankwise.acquisition.functions import make_acquisition
+from rankwise.strategies.baselines import greedy_portfolio
 from rankwise.surrogates.base import Posterior, Surrogate
-from rankwise.surrogates.dre import DeepRankingEnsemble
-from rankwise.surrogates.meta import MetaTraining
+from rankwise.surrogates.ranking.dre import DeepRankingEnsemble
+from rankwise.surrogates.ranking.meta_training import MetaTraining
 from rankwise.types import Array
 
 PACKAGES = ("torch", "botorch", "gpytorch", "numpy", "scikit-learn")
@@ -166,7 +166,7 @@ def _portfolio(table: Table, options: Options, context: Context) -> Suggester:
 
 
 def _gp(table: Table, options: Options, context: Context) -> Suggester:
-    from rankwise.surrogates.gp import GaussianProcess
+    from rankwise.surrogates.single_study.gp import GaussianProcess
 
     rest = dict(options)
     acquisition = rest.pop("acquisition", "ei")

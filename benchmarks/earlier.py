@@ -32,7 +32,7 @@ def tune(data: Path, name: str, folder: Path) -> None:
     table.to_csv(folder / f"{name}.csv", index=False)
     command = f"tune {name}.csv --target kind --estimator svc --metric accuracy --cv 3 --json"
     archive = f"--archive past.db --name {name} --trials {TRIALS}"
-    run = [sys.executable, "-m", "rankwise.cli", *command.split(), *archive.split()]
+    run = [sys.executable, "-m", "rankwise.cli.app", *command.split(), *archive.split()]
     subprocess.run(run, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from rankwise.errors import GeometryError
-from rankwise.learners import Conv, convnet_space, layer_sizes, network_of
-from rankwise.learners.layers import Layer
-from rankwise.space import Encoder
+from rankwise.networks import Conv, convnet_space, layer_sizes, network_of
+from rankwise.networks.layers import Layer
+from rankwise.space.encoder import Encoder
 
 SHAPES = ((28, 28, 1), (32, 32, 3), (8, 8, 1))
 

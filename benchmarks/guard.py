@@ -41,11 +41,11 @@ from transfer import begin, markdown
 
 from rankwise.bench import protocol
 from rankwise.bench.base import Benchmark, TableProblem
-from rankwise.bench.synthetic import FUNCTIONS, family, make_loss
-from rankwise.cache import learnt_optimizer
-from rankwise.methods import split
-from rankwise.space import Encoder
-from rankwise.task import TaskSet
+from rankwise.bench.synthetic_families import FUNCTIONS, family, make_loss
+from rankwise.history.task import TaskSet
+from rankwise.methods.registry import split
+from rankwise.run.model_cache import learnt_optimizer
+from rankwise.space.encoder import Encoder
 
 PLAIN = "gp"
 OWN = {"portfolio": "random", "ws-cma-es": "cma-es"}

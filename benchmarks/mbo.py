@@ -60,7 +60,7 @@ class Rankwise:
     """A method of this library."""
 
     def __init__(self, method: str, problem: Problem, seed: int, trials: int, folder: str) -> None:
-        from rankwise.model_strategy import ModelStrategy
+        from rankwise.strategies.model_based import ModelStrategy
 
         name, options = parse_method(method)
         encoder = rankwise.Encoder(problem.space())

@@ -47,7 +47,7 @@ from transfer import markdown
 
 from rankwise import Encoder, Growing, Optimizer, Task
 from rankwise.errors import RankwiseError
-from rankwise.learners import (
+from rankwise.networks import (
     Conv,
     ConvNetClassifier,
     Dense,

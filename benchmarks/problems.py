@@ -1,4 +1,4 @@
-"""Problems for comparing optimizers: synthetic functions, an SVM table and a YAHPO surrogate.
+"""Problems for comparing optimizers: synthetic functions, tables and a YAHPO surrogate.
 
 Every problem is given once, in the shorthand of `rankwise.make_space`; the space of each
 optimizer is derived from it. There are two disjoint lists of problems, by fixed rules:
@@ -94,7 +94,7 @@ def load(name: str, data: Path) -> Problem:
     """The problem of that name."""
     family, _, task = name.partition("/")
     if family == _SVM:
-        return _svm_problem(name, task, data / _SVM)
+        return table_problem(name, task, data / _SVM)
     if family == _RPART:
         return _rpart_problem(name, task, data)
     return _synthetic_problem(name)
@@ -197,20 +197,19 @@ def _synthetic_problem(name: str) -> Problem:
     return Problem(name, row.family, parameters, objective, lambda: row.optimum, floor=1e-6)
 
 
-# ---------------------------------------------------------------------- the SVM table
+# ---------------------------------------------------------------------- tables
 
 
-def _svm_problem(name: str, task: str, folder: Path) -> Problem:
-    """A task of tst-svm: every number is an index into its grid, 288 configurations."""
-    columns = json.loads((folder / "schema.json").read_text())["hyperparameters"]
-    table = _svm_table(task, folder, columns)
+def table_problem(name: str, task: str, folder: Path) -> Problem:
+    """A task of a table with all configurations of a grid: every number is an index into it."""
+    columns, table = _table(task, folder)
 
     def objective(configuration: Mapping[str, Any]) -> float:
         return table[tuple(configuration.get(column["name"]) for column in columns)]
 
     return Problem(
         name,
-        _SVM,
+        folder.name,
         {c["name"]: c.get("choices") or (0, len(c["grid"]) - 1) for c in columns},
         objective,
         lambda: min(table.values()),
@@ -223,31 +222,36 @@ def _svm_problem(name: str, task: str, folder: Path) -> Problem:
     )
 
 
-def _svm_table(
-    task: str, folder: Path, columns: list[dict[str, Any]]
-) -> dict[tuple[Any, ...], float]:
-    """Loss (1 - accuracy) by configuration, in the order of the columns, None if inactive."""
+@cache
+def _table(task: str, folder: Path) -> tuple[list[dict[str, Any]], dict[tuple[Any, ...], float]]:
+    """The columns with more than one value, and the loss by configuration, None if inactive."""
+    schema = json.loads((folder / "schema.json").read_text())
     with np.load(folder / "data.npz", allow_pickle=False) as data:
         rows = data["task"] == list(data["tasks"]).index(task)
-        X, accuracy = data["X"][rows], data["y"][rows]
-    keys = [tuple(_level(c, v) for c, v in zip(columns, row, strict=True)) for row in X]
-    table = dict(zip(keys, (1.0 - accuracy).tolist(), strict=True))
+        X, y = data["X"][rows], data["y"][rows]
+    losses = 1.0 - y if schema["direction"] == "maximize" else y
+    columns, keys = [], []
+    for column, values in zip(schema["hyperparameters"], X.T, strict=True):
+        if len(np.unique(values[~np.isnan(values)])) > 1:
+            columns.append(column)
+            keys.append(_levels(column, values))
+    table = dict(zip(zip(*keys, strict=True), losses.tolist(), strict=True))
     if len(table) != len(X):
         raise ValueError(f"{task}: {len(X)} rows, but {len(table)} configurations")
-    return table
+    return columns, table
 
 
-def _level(column: Mapping[str, Any], value: float) -> Any:
-    """A number's index in its grid, a choice itself, None where inactive."""
-    if math.isnan(value):
-        return None
+def _levels(column: Mapping[str, Any], values: np.ndarray) -> list[Any]:
+    """For each value a number's index in its grid, a choice itself, None where inactive."""
     if "choices" in column:
-        return column["choices"][int(value)]
+        names = column["choices"]
+        return [None if math.isnan(v) else names[int(v)] for v in values]
     grid = np.array(column["grid"], dtype=float)
-    index = int(np.argmin(np.abs(grid - value)))
-    if not math.isclose(grid[index], value, rel_tol=1e-6):
-        raise ValueError(f"{value} is not in the grid of {column['name']}")
-    return index
+    found = np.argmin(np.abs(grid - values[:, None]), axis=1)
+    active = ~np.isnan(values)
+    if not np.allclose(grid[found][active], values[active], rtol=1e-6, atol=0.0):
+        raise ValueError(f"a value is not in the grid of {column['name']}")
+    return [int(k) if known else None for k, known in zip(found, active, strict=True)]
 
 
 # ---------------------------------------------------------------------- the YAHPO surrogate

@@ -48,11 +48,11 @@ from transfer import (
 
 from rankwise.bench.base import OpenProblem
 from rankwise.bench.published import MARK, read_published
-from rankwise.bench.synthetic import family, make_loss
+from rankwise.bench.synthetic_families import family, make_loss
 from rankwise.errors import check_name
-from rankwise.optimizer import Optimizer
-from rankwise.space import Encoder
-from rankwise.task import Task, TaskSet
+from rankwise.history.task import Task, TaskSet
+from rankwise.run.optimizer import Optimizer
+from rankwise.space.encoder import Encoder
 
 METHODS = ("rgpe", "tst", "taf")
 PAST_TRIALS = 200

@@ -49,9 +49,9 @@ from yardstick import (
 )
 
 import rankwise
-from rankwise.surrogates.dre import DeepRankingEnsemble
-from rankwise.surrogates.meta import MetaTraining, _Pass
-from rankwise.surrogates.nets import Architecture
+from rankwise.surrogates.numeric.batched_networks import Architecture
+from rankwise.surrogates.ranking.dre import DeepRankingEnsemble
+from rankwise.surrogates.ranking.meta_training import MetaTraining, _Pass
 
 # ---------------------------------------------------------------------- measurements
 

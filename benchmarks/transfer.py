@@ -48,14 +48,14 @@ import numpy as np
 import torch
 
 from rankwise import methods
-from rankwise.bench import registry
+from rankwise.bench import benchmarks as registry
 from rankwise.bench.base import Benchmark, TableProblem
-from rankwise.cache import learnt_optimizer
-from rankwise.space import Encoder
-from rankwise.strategy import FALLBACK, Strategy
-from rankwise.surrogates.gp import GaussianProcess
-from rankwise.task import Task, TaskSet
-from rankwise.transforms import Standardize
+from rankwise.history.task import Task, TaskSet
+from rankwise.history.transforms import Standardize
+from rankwise.run.model_cache import learnt_optimizer
+from rankwise.space.encoder import Encoder
+from rankwise.strategies.base import FALLBACK, Strategy
+from rankwise.surrogates.single_study.gp import GaussianProcess
 
 # BoTorch is imported where it is used: it is optional, and would count in the memory of `scale`.
 

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from rankwise import Task
-from rankwise.losses import ListMLE, Lists, RankingLoss
-from rankwise.surrogates.dre import DeepRankingEnsemble
-from rankwise.surrogates.lists import Batch, Corpus
-from rankwise.surrogates.meta import MetaLearner, MetaTraining, _Pass
-from rankwise.surrogates.nets import Architecture
-from rankwise.surrogates.tuning import Observations, Tuning, _subsets, fine_tune
+from rankwise.surrogates.numeric.batched_networks import Architecture
+from rankwise.surrogates.ranking.dre import DeepRankingEnsemble
+from rankwise.surrogates.ranking.fine_tuning import Observations, Tuning, _subsets, fine_tune
+from rankwise.surrogates.ranking.losses import ListMLE, Lists, RankingLoss
+from rankwise.surrogates.ranking.meta_training import MetaLearner, MetaTraining, _Pass
+from rankwise.surrogates.ranking.training_lists import Batch, Corpus
 
 EPOCHS, RATE = 1000, 1e-3  # of fine-tuning; the learning rate is that of meta-training, too
 SUPPORT = 0.2  # the part of the observations that the Deep Set sees

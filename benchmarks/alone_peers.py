@@ -1,0 +1,403 @@
+"""Compare optimizers without past studies, from 2 to 40 dimensions and on conditional spaces.
+
+    python benchmarks/alone_peers.py --split report --out runs/alone-peers --data ../shared/data
+
+runs what is missing and prints tables. `--results FILE.json` writes them to a file, and the best
+losses of every run to `FILE/runs.csv`. It needs `pip install coco-experiment onnxruntime` and the
+data folder (see `problems.py`). Every cell, that is a problem, a method and a seed, is one JSON
+file in the output folder; a run that was stopped goes on where it was. One process, one thread;
+seconds are those of the processor.
+
+Problems of the report:
+
+- `bbob`: the 24 functions of the BBOB suite in 2 and 5 dimensions; functions 2, 6, 10, 14, 18 and
+  22 in 10, 20 and 40 dimensions; seed k runs on instance k + 1;
+- conditional and mixed: three test tasks each of tst-svm and oboe, one task of rbv2_rpart;
+- tables of scikit-learn: two tasks of hpobench-mlp (MLPClassifier, five numbers).
+
+For development there are other instances (seed k runs on instance k + 11) of nine functions, up to
+six validation tasks, and other tasks of rbv2_rpart and hpobench-mlp.
+
+`--speed 3` measures one proposal after 50 to 500 trials in six dimensions instead, beside Optuna's
+GP sampler.
+
+Methods are `tpe`, `gp-optuna`, `cma-es-optuna` and `random-optuna`, which are samplers of Optuna
+with their defaults, `smac`, and every method of rankwise, with options if wanted:
+`--methods mbo,forest:trees=50`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from mbo import FALLBACK, PEERS, Cell, Optuna, Rankwise, parse_methods
+from problems import SPLITS, Problem, table_problem
+from problems import load as load_named
+from problems import names as named
+
+import rankwise
+
+DIMENSIONS = {2: 1, 5: 1, 10: 4, 20: 4, 40: 4}  # one function of so many in the report
+DEVELOPED_ON = (1, 3, 6, 8, 10, 13, 15, 20, 21)
+MARKS = (10, 25, 50, 100)
+METHODS = "mbo,tpe,gp-optuna,cma-es-optuna,random-optuna"
+PACKAGES = ("optuna", "cmaes", "torch", "scikit-learn", "coco-experiment", "onnxruntime")
+PEERS_TITLE = "mbo and its peers"
+QUESTION = {
+    "table": "rank",
+    "rows": {"problems": ["all"]},
+    "columns": ["method", *(f"after {mark}" for mark in (10, 25, 50))],
+    "rename": {"after 10": "after 10 trials"},
+}  # the table of docs/benchmarks.md
+GROUPS = ("2-d and 5-d", "10-d", "20-d and 40-d", "conditional or mixed", "scikit-learn")
+
+# ---------------------------------------------------------------------- problems
+
+
+def names(split: str, data: Path) -> list[str]:
+    """The problems of a split."""
+    report = split == "report"
+    bbob = [
+        f"bbob/f{f:02d}-d{d:02d}"
+        for d, every in DIMENSIONS.items()
+        for f in (range(min(every, 2), 25, every) if report else DEVELOPED_ON)
+    ]
+    tasks = json.loads((data / "splits.json").read_text())
+    part, tables, few = ("test", 3, 1) if report else ("validation", 6, 3)
+    found = [f"{t}/{n}" for t in ("tst-svm", "oboe") for n in tasks[t][part][:tables]]
+    rpart = [name for name in named(split, data) if name.startswith("rbv2_rpart/")][:few]
+    mlp = _tasks(data / "hpobench-mlp")[0 if report else 1 :: 2][: 2 if report else None]
+    return [*bbob, *found, *rpart, *(f"hpobench-mlp/{name}" for name in mlp)]
+
+
+def load(name: str, seed: int, split: str, data: Path) -> Problem:
+    """The problem that a seed runs on."""
+    family, _, task = name.partition("/")
+    if family == "bbob":
+        return bbob_problem(name, seed + (1 if split == "report" else 11))
+    if family in ("tst-svm", "oboe", "hpobench-mlp"):
+        return table_problem(name, task, data / family)
+    return load_named(name, data)
+
+
+def bbob_problem(name: str, instance: int) -> Problem:
+    """A function of the BBOB suite on [-5, 5]^d, named like bbob/f01-d05."""
+    from cocoex import BareProblem
+
+    function, dimension = int(name[6:8]), int(name[-2:])
+    bare = BareProblem("bbob", function, dimension, instance)
+    parameters = {f"x{j:02d}": (-5.0, 5.0) for j in range(dimension)}
+
+    def objective(configuration: Mapping[str, Any]) -> float:
+        return float(bare(np.array([float(configuration[key]) for key in parameters])))
+
+    return Problem(name, "bbob", parameters, objective, bare.best_value, floor=1e-6)
+
+
+def group(name: str) -> str:
+    """Which of `GROUPS` a problem belongs to."""
+    family = name.partition("/")[0]
+    if family == "bbob":
+        dimension = int(name[-2:])
+        return GROUPS[0 if dimension < 10 else 1 if dimension == 10 else 2]
+    return GROUPS[4 if family == "hpobench-mlp" else 3]
+
+
+@cache
+def _tasks(folder: Path) -> list[str]:
+    with np.load(folder / "data.npz", allow_pickle=False) as arrays:
+        return [str(task) for task in arrays["tasks"]]
+
+
+# ---------------------------------------------------------------------- runs
+
+
+class OptunaPeer(Optuna):
+    """Samplers of Optuna that the comparison `mbo.py` does not have."""
+
+    def __init__(self, method: str, problem: Problem, seed: int, trials: int, folder: str) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        evolution = partial(optuna.samplers.CmaEsSampler, warn_independent_sampling=False)
+        samplers = {"cma-es-optuna": evolution, "random-optuna": optuna.samplers.RandomSampler}
+        self._problem = problem
+        self._study = optuna.create_study(sampler=samplers[method](seed=seed))
+
+
+ALL_PEERS = {**PEERS, "cma-es-optuna": OptunaPeer, "random-optuna": OptunaPeer}
+
+
+def run(method: str, problem: Problem, seed: int, trials: int) -> dict[str, Any]:
+    """The losses of all trials and the processor seconds of all proposals."""
+    losses, seconds = [], 0.0
+    with TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        peer = ALL_PEERS.get(method, Rankwise)(method, problem, seed, trials, folder)
+        for _ in range(trials):
+            start = time.process_time()
+            configuration = peer.ask()
+            seconds += time.process_time() - start
+            losses.append(problem.objective(configuration))
+            start = time.process_time()
+            peer.tell(losses[-1])
+            seconds += time.process_time() - start
+    fallbacks = sum(str(warning.message).startswith(FALLBACK) for warning in caught)
+    return {"losses": losses, "seconds": seconds, "fallbacks": fallbacks}
+
+
+def run_cells(cells: Sequence[Cell], split: str, data: Path, out: Path) -> None:
+    """Run the cells that have no result yet, one after the other."""
+    todo = [cell for cell in cells if "error" in cell.read(out)]
+    for done, cell in enumerate(todo):
+        print(f"\r{done}/{len(todo)} {cell.problem} {cell.method}   ", end="", file=sys.stderr)
+        try:
+            problem = load(cell.problem, cell.seed, split, data)
+            result = run(cell.method, problem, cell.seed, cell.trials)
+        except Exception:  # one bad cell must not end the run; the report counts it as missing
+            result = {"error": traceback.format_exc()}
+            print(result["error"], file=sys.stderr)
+        path = cell.path(out)
+        unfinished = path.with_suffix(f".{os.getpid()}.tmp")
+        unfinished.write_text(json.dumps(result))
+        unfinished.replace(path)
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def tabulate(cells: Sequence[Cell], split: str, data: Path, out: Path) -> pd.DataFrame:
+    """A row per cell: the best loss after each of `MARKS` trials, and seconds per proposal."""
+    rows = []
+    for cell in cells:
+        result = cell.read(out)
+        losses = result.get("losses", [np.nan] * cell.trials)
+        best = np.minimum.accumulate(losses)
+        rows.append(
+            {
+                "problem": cell.problem,
+                "method": cell.method,
+                "seed": cell.seed,
+                "group": group(cell.problem),
+                **{mark: float(best[mark - 1]) for mark in MARKS if mark <= cell.trials},
+                "seconds": result.get("seconds", np.nan) / cell.trials,
+                "fallbacks": result.get("fallbacks", 0),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def ranks(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with ranks per problem and seed; ties share theirs, missing cells come last."""
+    marks = [mark for mark in MARKS if mark in frame]
+    # equal to eight digits is a tie: the optimum of a table, or a function solved by both
+    rounded = frame[marks].map(lambda value: float(f"{value:.8g}"))
+    keys = [frame["problem"], frame["seed"]]
+    return frame.drop(columns=marks).join(rounded.groupby(keys).rank(na_option="bottom"))
+
+
+def rank_rows(frame: pd.DataFrame) -> list[list[Any]]:
+    """Rows of (group, method, average rank with standard error per mark), all problems last.
+
+    The standard error is over problems and seeds.
+    """
+    marks = [mark for mark in MARKS if mark in frame]
+    ranked, rows = ranks(frame), []
+    for name in [*(g for g in GROUPS if g in set(frame["group"])), "all"]:
+        part = ranked if name == "all" else ranked[ranked["group"] == name]
+        by_method = part.groupby("method")[marks]
+        mean, error = by_method.mean(), by_method.sem()
+        for method in frame["method"].unique():
+            cells = [
+                {"value": round(mean.at[method, m], 3), "se": round(error.at[method, m], 3)}
+                for m in marks
+            ]
+            rows.append([name, method, *cells])
+    return rows
+
+
+def second_rows(frame: pd.DataFrame) -> list[list[Any]]:
+    """Rows of (method, mean milliseconds of the processor per proposal in each group)."""
+    table = 1e3 * frame.groupby(["method", "group"])["seconds"].mean().unstack()
+    groups = [name for name in GROUPS if name in table]
+    return [[m, *(round(table.at[m, g], 1) for g in groups)] for m in frame["method"].unique()]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def show(rows: Sequence[Sequence[Any]]) -> str:
+    """Rows as text."""
+    return "\n".join("  ".join(_text(cell) for cell in row) for row in rows)
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, dict):
+        return f"{cell['value']:5.2f} ± {cell['se']:.2f}"
+    return f"{cell:8.1f}" if isinstance(cell, float) else f"{cell:22}"
+
+
+def results(frame: pd.DataFrame, title: str, command: str, trials: int) -> dict[str, Any]:
+    """The content of a results file."""
+    marks = [mark for mark in MARKS if mark in frame]
+    groups = [name for name in GROUPS if name in set(frame["group"])]
+    after = [{"name": f"after {mark}", "digits": 2} for mark in marks]
+    method = {"name": "method", "code": True}
+    counts = frame.drop_duplicates(["problem", "seed"]).groupby("group").size()
+    sizes = ", ".join(f"{counts[name]} in {name}" for name in groups)
+    views = {"question-alone": QUESTION} if title.startswith(PEERS_TITLE) else {}
+    return {
+        "title": title,
+        "date": str(date.today()),
+        "machine": f"{os.cpu_count()} cores, one thread per run, other work on the machine",
+        "versions": ", ".join(
+            [f"rankwise {rankwise.__version__}", *(f"{p} {version(p)}" for p in PACKAGES)]
+        ),
+        "command": ["pip install coco-experiment onnxruntime", command],
+        "protocol": f"{trials} trials, {_count(frame['seed'].nunique(), 'seed')}; runs of each "
+        f"method: {sizes}. Peers run with their defaults. Losses that are equal to eight digits "
+        f"share a rank. Missing runs: {int(frame[marks[-1]].isna().sum())}. Random proposals "
+        f"because a surrogate failed: {int(frame['fallbacks'].sum())}.",
+        "tables": {
+            "rank": {
+                "about": "Average rank, ± its standard error over problems and seeds. Smaller is "
+                "better.",
+                "columns": [{"name": "problems"}, method, *after],
+                "rows": rank_rows(frame),
+            },
+            "seconds": {
+                "about": f"Milliseconds of the processor per proposal, mean over {trials} trials.",
+                "columns": [method, *({"name": name, "digits": 1} for name in groups)],
+                "rows": second_rows(frame),
+            },
+        },
+        "views": views,
+    }
+
+
+# ---------------------------------------------------------------------- speed
+
+SIZES = (50, 200, 500)
+
+
+def speed(repeats: int) -> list[list[Any]]:
+    """Rows of (trials, milliseconds of mbo and of GPSampler per proposal, their ratio)."""
+    rows = []
+    for n in SIZES:
+        pairs = [(of_mbo(n, seed), of_optuna(n, seed)) for seed in range(repeats + 1)]
+        ours, theirs = np.median(pairs[1:], axis=0).tolist()  # the first pair warms up
+        rows.append([n, round(1e3 * ours, 1), round(1e3 * theirs, 1), round(ours / theirs, 2)])
+        print(rows[-1], flush=True)
+    return rows
+
+
+def explored(n: int, seed: int) -> tuple[list[dict[str, float]], list[float]]:
+    """Random configurations of six floats and the losses of a valley."""
+    X = np.random.default_rng([seed, n]).uniform(-5.0, 5.0, (n, 6))
+    losses = np.square(X[:, 1:] - 0.5 * X[:, :-1]).sum(axis=1) + np.square(X - 1).sum(axis=1)
+    return [{f"x{j}": float(v) for j, v in enumerate(row)} for row in X], losses.tolist()
+
+
+def of_mbo(n: int, seed: int) -> float:
+    """Seconds of a proposal of mbo after n trials."""
+    space = {f"x{j}": (-5.0, 5.0) for j in range(6)}
+    optimizer = rankwise.Optimizer(space, method="mbo", seed=seed)
+    for configuration, loss in zip(*explored(n, seed), strict=True):
+        optimizer.tell(configuration, loss)
+    start = time.process_time()
+    optimizer.ask()
+    return time.process_time() - start
+
+
+def of_optuna(n: int, seed: int) -> float:
+    """Seconds of a proposal of Optuna's GP sampler after n trials."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space = {f"x{j}": optuna.distributions.FloatDistribution(-5.0, 5.0) for j in range(6)}
+    study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=seed))
+    trials = [
+        optuna.trial.create_trial(params=configuration, distributions=space, value=loss)
+        for configuration, loss in zip(*explored(n, seed), strict=True)
+    ]
+    study.add_trials(trials)
+    start = time.process_time()
+    study.ask(space)
+    return time.process_time() - start
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def main() -> None:
+    """Run what is missing, then report."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--split", choices=SPLITS, default="report")
+    parser.add_argument("--seeds", type=int, default=2, help="how many, from 0")
+    parser.add_argument("--trials", type=int, default=50, help="trials per run")
+    known = [*ALL_PEERS, *rankwise.methods.available()]
+    parser.add_argument("--methods", type=partial(parse_methods, known=known), default=METHODS)
+    parser.add_argument(
+        "--problems", default="", help="only those that contain one of these texts"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/alone-peers"), help="folder of runs"
+    )
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="data folder")
+    parser.add_argument("--results", type=Path, help="results file to write")
+    parser.add_argument("--title", default=PEERS_TITLE, help="title of the results file")
+    parser.add_argument("--speed", type=int, default=0, help="repeats; measure proposals instead")
+    arguments = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(1)
+    if arguments.speed:
+        speed(arguments.speed)
+        return
+    if not arguments.data.is_dir():
+        parser.error(f"there is no data folder {arguments.data}")
+    data, out = arguments.data.resolve(), arguments.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    wanted = arguments.problems.split(",")
+    problems = [n for n in names(arguments.split, data) if any(text in n for text in wanted)]
+    cells = [
+        Cell(problem, method, seed, arguments.trials)
+        for seed in range(arguments.seeds)
+        for problem in problems
+        for method in arguments.methods
+    ]
+    run_cells(cells, arguments.split, data, out)
+    frame = tabulate(cells, arguments.split, data, out)
+    print(show(rank_rows(frame)), show(second_rows(frame)), sep="\n\n")
+    if arguments.results:
+        words = f"--split {arguments.split} --seeds {arguments.seeds} --trials {arguments.trials}"
+        words += f" --problems {arguments.problems}" if arguments.problems else ""
+        given = ",".join(arguments.methods)
+        words += f" --methods {given}" if given != METHODS else ""
+        command = f"python benchmarks/alone_peers.py {words} --data ../shared/data"
+        content = results(frame, arguments.title, command, arguments.trials)
+        arguments.results.write_text(json.dumps(content, indent=1) + "\n")
+        folder = arguments.results.with_suffix("")
+        folder.mkdir(exist_ok=True)
+        shown = frame.drop(columns=["group", "seconds", "fallbacks"])
+        shown.to_csv(folder / "runs.csv", index=False, float_format="%.9g")
+
+
+if __name__ == "__main__":
+    main()
