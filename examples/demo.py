@@ -1,9 +1,10 @@
-"""The demo: `rankwise tune` on a new table, with and without the studies of earlier ones.
+"""The demo: `rankwise tune` on a new table, with and without past studies.
 
-An archive holds the studies of ten earlier tables (benchmarks/earlier.py made them). A
-new one, images of digits, is tuned from what they say and, with as many trials, from nothing.
-Run: make demo, or python examples/demo.py [FOLDER] [SEEDS]; with more than one seed it says how
-much the past is worth on average.
+An archive holds the studies of ten earlier tables (benchmarks/earlier.py made them). A new table,
+images of digits, is tuned three times: with these studies, without past studies, and with the
+built-in studies of the package only ("day one").
+Run: make demo, or python examples/demo.py [FOLDER] [SEEDS] [TRIALS]; with more than one seed it
+shows means over the seeds.
 """
 
 import shlex
@@ -37,7 +38,8 @@ def best_so_far(folder: Path, name: str) -> np.ndarray:
 
 def table(curves: dict[str, np.ndarray]) -> Table:
     """Best accuracy after some numbers of trials, mean over seeds."""
-    marks = (1, 2, 3, 5, 10, TRIALS)
+    trials = len(next(iter(curves.values()))[0])
+    marks = [*(mark for mark in (1, 2, 3, 5, 10) if mark < trials), trials]
     shown = Table("best accuracy after", *(f"{mark} trials" for mark in marks))
     for label, curve in curves.items():
         shown.add_row(label, *(f"{curve.mean(axis=0)[mark - 1]:.4f}" for mark in marks))
@@ -49,10 +51,10 @@ def draw(curves: dict[str, np.ndarray], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
-    colours = {"with earlier studies": "#0b6e4f", "without": "#c8553d"}
+    colours = {"with earlier studies": "#0b6e4f", "day one": "#3d6fb5", "without": "#c8553d"}
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     axes = figure.subplots()
-    numbers = np.arange(1, TRIALS + 1)
+    numbers = np.arange(1, len(next(iter(curves.values()))[0]) + 1)
     for label, curve in curves.items():
         errors, colour = 1 - curve, colours[label]
         low, high = errors.min(axis=0), errors.max(axis=0)
@@ -72,7 +74,7 @@ def draw(curves: dict[str, np.ndarray], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def main(folder: str = "runs/demo", seeds: int = 1) -> dict[str, np.ndarray]:
+def main(folder: str = "runs/demo", seeds: int = 1, trials: int = TRIALS) -> dict[str, np.ndarray]:
     """Run, print and plot."""
     out, console = Path(folder), Console()
     out.mkdir(parents=True, exist_ok=True)
@@ -81,17 +83,20 @@ def main(folder: str = "runs/demo", seeds: int = 1) -> dict[str, np.ndarray]:
     images.to_csv(out / "digits.csv", index=False)
     where = f"--archive {shlex.quote(f'sqlite:///{out}/rankwise.db')}"
     run(f"archive import {shlex.quote(str(EARLIER))} {where}", quiet=seeds > 1)
-    curves: dict[str, list[np.ndarray]] = {"with earlier studies": [], "without": []}
+    names = {"with earlier studies": "", "day one": "-day-one", "without": "-without-history"}
+    curves: dict[str, list[np.ndarray]] = {label: [] for label in names}
     for seed in range(seeds):
         name, report = f"digits-{seed}", shlex.quote(str(out / "report.html"))
         what = f"tune {table_file} --target digit --task classification --estimator svc"
-        how = f"--trials {TRIALS} --seed {seed} --cv 3 --compare --report {report} --name {name}"
-        run(f"{what} {how} {where}", quiet=seeds > 1)
-        curves["with earlier studies"].append(best_so_far(out, name))
-        curves["without"].append(best_so_far(out, f"{name}-without-history"))
+        how = f"--trials {trials} --seed {seed} --cv 3"
+        compare = f"--compare --report {report} --name {name}"
+        run(f"{what} {how} {compare} {where}", quiet=seeds > 1)
+        run(f"{what} {how} --past builtin --name {name}-day-one {where}", quiet=True)
+        for label, suffix in names.items():
+            curves[label].append(best_so_far(out, name + suffix))
         if seeds > 1:  # or the next one knows the answer
-            for study in (name, f"{name}-without-history"):
-                run(f"archive forget {study} --yes {where}", quiet=True)
+            for suffix in names.values():
+                run(f"archive forget {name}{suffix} --yes {where}", quiet=True)
     stacked = {label: np.array(runs) for label, runs in curves.items()}
     console.print(table(stacked))
     draw(stacked, out / "demo.png")
@@ -100,4 +105,4 @@ def main(folder: str = "runs/demo", seeds: int = 1) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *map(int, sys.argv[2:3]))
+    main(*sys.argv[1:2], *map(int, sys.argv[2:4]))

@@ -6,7 +6,7 @@
 A third of the digits is never seen while tuning. Two thirds of the seconds go into the search and
 the rest into training the best network for as many epochs as there is time; the hand-designed
 network of "Configuration of Deep Neural Networks Using Model-Based Optimization" trains all the
-time. Needs `rankwise[networks]`.
+time. Needs `rankwise[neural]`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import rankwise
-from rankwise.learners import (
+from rankwise.networks import (
     Conv,
     ConvNetClassifier,
     Dense,

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from rankwise.losses import ListMLE
+from rankwise.surrogates.ranking.losses import ListMLE
 
 RANGES = {"in range": (1, 100), "out of range": (-100, -1), "hybrid": (-50, 50)}
 THESIS = {  # list size, epochs: the shares for the three ranges

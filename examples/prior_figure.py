@@ -18,8 +18,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rankwise.history.task import Task
 from rankwise.surrogates import EmpiricalBayes, Posterior
-from rankwise.task import Task
 
 BLUE, SKY, ORANGE, RED, GREY = (  # safe for colour-blind eyes
     "#0072B2",
@@ -45,7 +45,7 @@ class Step:
         posterior: on the grid.
         utility: averaged expected improvement on the grid, its largest value being one.
         following: the point that is evaluated next.
-        trust: in the past.
+        trust: weight of past studies.
         by_mean: probability of the models that use the past's mean.
     """
 
@@ -89,7 +89,7 @@ def search(surrogate: EmpiricalBayes, loss: Function) -> list[Step]:
         scaled = np.exp(utility - utility.max())
         posterior = surrogate.predict(grid)
         steps.append(
-            Step(seen, loss(seen), posterior, scaled, following, surrogate.trust, by_mean)
+            Step(seen, loss(seen), posterior, scaled, following, surrogate.influence, by_mean)
         )
         seen = np.append(seen, following)
     return steps
@@ -150,10 +150,10 @@ def draw_trust(axes: Axes, related: list[Step], inverted: list[Step]) -> None:
     axes.fill_between(n, 0, by_mean, color=BLUE, alpha=0.8, lw=0, label="models with the mean")
     axes.fill_between(n, by_mean, trust, color=SKY, lw=0, label="with the covariance alone")
     axes.fill_between(n, trust, 1, color="#dddddd", lw=0, label="without the past")
-    axes.plot(n, trust, "-o", color=RED, lw=2.5, clip_on=False, label="trust")
+    axes.plot(n, trust, "-o", color=RED, lw=2.5, clip_on=False, label="weight of past studies")
     known = [step.trust for step in related]
-    axes.plot(n, known, ":", color="black", lw=2.5, clip_on=False, label="trust, study of (d)")
-    axes.set(title="(f) trust in the past, study of (e)", xlabel="evaluations")
+    axes.plot(n, known, ":", color="black", lw=2.5, clip_on=False, label="the same, study of (d)")
+    axes.set(title="(f) weight of past studies, study of (e)", xlabel="evaluations")
     axes.set(ylabel="probability", xlim=(0, LAST), ylim=(0, 1), xticks=n[::2])
     axes.legend(loc=(0.42, 0.1))
 
@@ -190,7 +190,10 @@ def main(out: Path) -> None:
     figure.savefig(out, dpi=120)
     for name, loss, end in zip(("related", "upside down"), new, ends, strict=True):
         found = f"best loss {end.losses.min():.2f} of {loss(x).min():.2f}"
-        print(f"{name}: {found} after {len(end.seen)} evaluations, trust {end.trust:.2f}")
+        print(
+            f"{name}: {found} after {len(end.seen)} evaluations, "
+            f"weight of past studies {end.trust:.2f}"
+        )
     print(f"wrote {out}")
 
 

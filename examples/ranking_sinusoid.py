@@ -1,9 +1,9 @@
 """Learning to rank on a sinusoid: what a Deep Ranking Ensemble does, step by step.
 
 Section 4.1 of Khazi et al., "Deep Ranking Ensembles for Hyperparameter Optimization" (ICLR 2023):
-a search from three random points, what scorers and rankers say, and a search that starts from what
-five other sinusoids taught. The paper maximises sin(x + pi/2 + shift); here smaller is better, so
-its negative is minimised. The pictures show a start where it works, the table how often it does.
+a search from three random points, the outputs of scorers and rankers, and a search that has learnt
+from five other sinusoids. The paper maximizes sin(x + pi/2 + shift); this minimizes its negative.
+The pictures show a start from which the search succeeds, the table how often it succeeds.
 Run: python examples/ranking_sinusoid.py [--out FOLDER] [--starts 100]
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from rankwise.acquisition import make_acquisition
+from rankwise.acquisition.functions import make_acquisition
+from rankwise.history.task import Task
 from rankwise.surrogates import DeepRankingEnsemble, MetaTraining, Posterior
-from rankwise.task import Task
 
 BLUE, ORANGE, RED, GREY = "#0072B2", "#E69F00", "#D55E00", "#7f7f7f"  # safe for colour-blind eyes
 x = np.linspace(-10, 10, 201)
@@ -112,7 +112,7 @@ def draw_meta(y, seen, utility):
     return figure
 
 
-def main(out, starts):
+def main(out, starts, steps):
     out.mkdir(parents=True, exist_ok=True)
     fresh = DeepRankingEnsemble(layers=2, width=10, deep_set=0, epochs=500, seed=1)
     by_fresh, y = partial(by_ranks, fresh, cube), losses(0)
@@ -124,7 +124,7 @@ def main(out, starts):
 
     # Columns around zero: from those of the unit cube these networks learn much more slowly.
     X, y = 2 * cube - 1, losses(8)
-    training = MetaTraining(steps=800, lists=16, list_size=50, support=10, rate=2e-3)
+    training = MetaTraining(steps=steps, lists=16, list_size=50, support=10, rate=2e-3)
     past = DeepRankingEnsemble(layers=3, width=64, fine_tune=False, training=training, seed=1)
     past.meta_fit([Task.of(X, losses(shift)) for shift in range(11, 16)], progress=False)
     seen, utilities = search(by_past := partial(by_ranks, past, X), y, SHOWN)
@@ -146,4 +146,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("runs/ranking_sinusoid"))
     parser.add_argument("--starts", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=800, help="of meta-training")
     main(**vars(parser.parse_args()))

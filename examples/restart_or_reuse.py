@@ -14,8 +14,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import rankdata, spearmanr
 
+from rankwise.history.task import Task
 from rankwise.surrogates import DeepRankingEnsemble
-from rankwise.task import Task
 
 BLUE, SKY, ORANGE, RED, PURPLE = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7"
 EPOCHS, POINTS = 100, 30

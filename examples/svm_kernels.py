@@ -1,7 +1,7 @@
 """Tune a support vector machine and its kernel: gamma and degree exist only for some kernels.
 
-The space is hierarchical, so `mbo` models it by a random forest that knows which
-hyperparameters are active. Run: python examples/svm_kernels.py
+The space is hierarchical: the distances of `mbo`'s Gaussian process respect which hyperparameters
+are active. Run: python examples/svm_kernels.py
 """
 
 from sklearn.datasets import load_iris

@@ -1,0 +1,1 @@
+"""A source, a method and a benchmark for Rankwise from a package of its own."""
