@@ -2,4 +2,5 @@
 
 from .sampler import RankwiseSampler
 
+
 __all__ = ["RankwiseSampler"]

@@ -5,14 +5,20 @@ from __future__ import annotations
 import optuna
 import optunahub
 
+
 RankwiseSampler = optunahub.load_module(package="samplers/rankwise").RankwiseSampler
 
 
-def objective(trial: optuna.Trial, best: float = 2.0) -> float:
-    """Differs from study to study, but not by much."""
-    x = trial.suggest_float("x", -5, 5)
-    y = trial.suggest_float("y", -5, 5)
-    return (x - best) ** 2 + (y + 1) ** 2
+class Objective:
+    """A bowl whose lowest point differs from study to study, but not by much."""
+
+    def __init__(self, best: float) -> None:
+        self.best = best
+
+    def __call__(self, trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", -5, 5)
+        y = trial.suggest_float("y", -5, 5)
+        return (x - self.best) ** 2 + (y + 1) ** 2
 
 
 def main(n_trials: int = 15) -> optuna.Study:
@@ -21,12 +27,11 @@ def main(n_trials: int = 15) -> optuna.Study:
     for seed, best in enumerate((1.8, 2.1, 2.2)):  # yours are there already
         random = optuna.samplers.RandomSampler(seed=seed)
         past = optuna.create_study(storage=storage, study_name=f"past-{best}", sampler=random)
-        past.optimize(lambda trial, best=best: objective(trial, best), n_trials=30)
+        past.optimize(Objective(best), n_trials=30)
 
-    # So few steps are enough for this small past; the default is for real ones.
     sampler = RankwiseSampler(storage, like="past-*", seed=0)
     study = optuna.create_study(sampler=sampler)
-    study.optimize(objective, n_trials=n_trials)
+    study.optimize(Objective(2.0), n_trials=n_trials)
     return study
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+
 try:
     from rankwise import RankwiseSampler
 except ImportError as error:
