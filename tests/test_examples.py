@@ -27,7 +27,7 @@ def test_example(name, tmp_path):
         env={**os.environ, "PYTHONWARNINGS": "default::RuntimeWarning"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     assert "best" in done.stdout

@@ -120,5 +120,5 @@ def test_without_the_library_one_sentence_says_what_to_install(monkeypatch):
 @pytest.mark.skipif(not hub_installed(), reason="needs the package optunahub")
 def test_the_tests_of_the_package_pass():
     words = [sys.executable, "-m", "pytest", "-q", "tests", "-k", "nan or conditional"]
-    done = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, cwd=FOLDER, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -157,7 +157,7 @@ def test_a_study_and_its_past_behind_a_grpc_proxy(tmp_path):
     server.start()
     try:
         proxy = optuna.storages.GrpcStorageProxy(host="127.0.0.1", port=port)
-        proxy.wait_server_ready(timeout=60)
+        proxy.wait_server_ready(timeout=600)
         study = optuna.create_study(storage=proxy, sampler=make(proxy))
         study.optimize(objective, n_trials=4)
         assert len(set(configurations(study))) == 4

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_PATIENCE = 30.0  # seconds for any answer
+_PATIENCE = 300.0  # seconds for any answer
 
 
 def find() -> str | None:

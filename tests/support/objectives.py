@@ -37,11 +37,6 @@ def which_process(configuration) -> float:
     return float(os.getpid())
 
 
-def sleepy(configuration) -> float:
-    time.sleep(configuration["x"])
-    return 1.0
-
-
 def tower(configuration) -> float:
     """Depth matters: each layer lowers the loss, if it is as wide as it should be."""
     loss = 1.0 + 3.0 * (configuration["rate"] - 0.6) ** 2

@@ -63,7 +63,7 @@ def serve(data: Path, port: int) -> Iterator[None]:
 def wait_until_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     import psycopg
 
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while process.poll() is None and time.monotonic() < end:
         try:
             psycopg.connect(host="127.0.0.1", port=port, user=USER, dbname="postgres").close()

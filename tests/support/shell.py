@@ -83,7 +83,7 @@ def in_terminal(folder: Path, *words: str, at: str = "", then: str = "") -> Simp
         preexec_fn=take_terminal,
     )
     os.close(theirs)
-    seen, typed, end = b"", not at, time.monotonic() + 300
+    seen, typed, end = b"", not at, time.monotonic() + 900
     try:
         while time.monotonic() < end:
             if select.select([ours], [], [], 0.1)[0]:
@@ -97,7 +97,7 @@ def in_terminal(folder: Path, *words: str, at: str = "", then: str = "") -> Simp
                 if not typed and at.encode() in seen:
                     os.write(ours, then.encode())
                     typed = True
-        process.wait(30)
+        process.wait(300)
     finally:
         process.kill()
         os.close(ours)

@@ -377,7 +377,7 @@ def test_searches_at_once_share_an_archive(tmp_path):
         subprocess.Popen([sys.executable, "-c", code, url(tmp_path)], stderr=subprocess.PIPE)
         for _ in range(2)
     ]
-    errors = [process.communicate(timeout=120)[1] for process in processes]
+    errors = [process.communicate(timeout=600)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
     studies = open_archive(url(tmp_path)).studies
     assert [len(study) for study in studies] == [4] * 6
