@@ -5,20 +5,28 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import OptionError, check_count, check_name, is_number
-from rankwise.networks.layers import Conv, Dense, check_dropout
+from rankwise.networks.layers import OUTPUTS, Conv, Dense, check_dropout
 
 if TYPE_CHECKING:
     from torch import nn
 
     from rankwise.networks.classifier import ConvNetClassifier
     from rankwise.networks.morphism import Morphism
+    from rankwise.networks.training import Net
 
+SCHEDULES: dict[str, Callable[[int, int], float]] = {
+    "constant": lambda epoch, epochs: 1.0,
+    "cosine": lambda epoch, epochs: 0.5 * (1.0 + math.cos(math.pi * (epoch - 1) / epochs)),
+    "linear": lambda epoch, epochs: 1.0 - (epoch - 1) / epochs,
+    "step": lambda epoch, epochs: 0.1 ** ((epoch > epochs / 2) + (epoch > 3 * epochs / 4)),
+}
+"""Functions of epoch 1, 2, ..., epochs to a factor of the learning rate."""
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "rmsprop": "RMSprop"}
 
 
@@ -29,6 +37,10 @@ def check_options(network: ConvNetClassifier) -> None:
         OptionError: an option has a wrong value, or two options do not fit together.
     """
     check_dropout(network.dropout)
+    check_dropout(network.input_dropout)
+    check_name("output", network.output, OUTPUTS)
+    if not callable(network.schedule):
+        check_name("schedule", network.schedule, SCHEDULES)
     check_count("batch_size", network.batch_size)
     check_count("epochs", network.epochs)
     if network.threads is not None:
@@ -42,6 +54,8 @@ def check_options(network: ConvNetClassifier) -> None:
         if not (is_number(value) and 0 <= value < math.inf):
             raise OptionError(f"{name} must be a number of at least 0, not {value!r}")
     if network.module is not None:
+        if network.input_dropout:
+            raise OptionError("input_dropout belongs to `layers`: put it into your own module")
         return
     layers = network.layers
     if not isinstance(layers, Sequence) or any(not isinstance(x, Conv | Dense) for x in layers):
@@ -66,6 +80,7 @@ def make_module(network: ConvNetClassifier) -> nn.Module:
         network.input_shape_,
         len(network.classes_),
         dropout=network.dropout,
+        input_dropout=network.input_dropout,
         batch_norm=network.batch_norm,
         initializer=network.initializer,
     )
@@ -110,6 +125,47 @@ def start_from(
     elif initial.standardize != network.standardize:
         notes.append("standardize differs")
     return Morphism(tuple(notes))
+
+
+def make_net(network: ConvNetClassifier, module: nn.Module) -> Net:
+    """Make the skorch net of a classifier, ready to train.
+
+    Args:
+        network: classifier with the settings of the training.
+        module: module to train, changed in place.
+    """
+    from rankwise.networks import training
+    from rankwise.networks.modules import CRITERIA
+
+    return training.make_net(
+        module,
+        *optimizer_of(network),
+        learning_rate=network.learning_rate,
+        batch_size=network.batch_size,
+        device=training.device_of(network.device),
+        criterion=CRITERIA[network.output],
+    )
+
+
+def factor_of(network: ConvNetClassifier) -> Callable[[int], float] | None:
+    """Return the factor of the learning rate by epoch; None if the rate is constant.
+
+    After the last of `epochs`, which `partial_fit` may exceed, the last factor is kept.
+    """
+    kind, epochs = network.schedule, network.epochs
+    if kind == "constant":
+        return None
+    schedule = SCHEDULES[kind] if isinstance(kind, str) else kind
+    return lambda epoch: float(schedule(min(epoch, epochs), epochs))
+
+
+def check_continues(network: ConvNetClassifier) -> None:
+    """Raise `OptionError` if a network cannot be trained further."""
+    if not hasattr(network, "_random"):
+        raise OptionError(
+            "a network from a file has no state of its optimizer, so its training cannot "
+            "continue; train a new one that starts from it: fit(X, y, initial=network)"
+        )
 
 
 def optimizer_of(network: ConvNetClassifier) -> tuple[type, dict[str, float]]:

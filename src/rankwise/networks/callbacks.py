@@ -16,11 +16,10 @@ from skorch.callbacks import Callback
 from torch import Tensor, nn
 
 from rankwise.errors import TrainingDiverged
-from rankwise.types import Array
 
 State = dict[str, Tensor]
-Score = Callable[[Array], float]
-"""Function that maps probabilities (n, k) of the validation rows to a score; larger is better."""
+Score = Callable[[Tensor], float]
+"""Function that maps logits (n, k) of the validation rows to a score; larger is better."""
 OnEpoch = Callable[[int, float | None], Any]
 OnBatch = Callable[[int, int, float], Any]
 
@@ -65,6 +64,7 @@ class Watcher(Callback):  # type: ignore[misc]
         on_epoch: called with the number of the epoch and its score; returning True ends training.
         on_batch: called with the numbers of the epoch and the batch, and the loss; returning True
             ends training.
+        factor: factor of the learning rate in an epoch; None keeps the rate constant.
     """
 
     def __init__(
@@ -74,14 +74,19 @@ class Watcher(Callback):  # type: ignore[misc]
         patience: int | None,
         on_epoch: OnEpoch,
         on_batch: OnBatch | None,
+        factor: Callable[[int], float] | None = None,
     ) -> None:
         self.progress, self.score, self.patience = progress, score, patience
-        self.on_epoch, self.on_batch = on_epoch, on_batch
+        self.on_epoch, self.on_batch, self.factor = on_epoch, on_batch, factor
         self._logits: list[Tensor] = []
         self._batch = 0
 
     def on_epoch_begin(self, net: Any, **_: Any) -> None:
         self._logits, self._batch = [], 0
+        if self.factor is not None:
+            rate = net.lr * self.factor(self.progress.epochs + 1)
+            for group in net.optimizer_.param_groups:
+                group["lr"] = rate
 
     def on_batch_end(self, net: Any, *, training: bool, loss: Any, y_pred: Any, **_: Any) -> None:
         if not training:
@@ -123,12 +128,12 @@ class Watcher(Callback):  # type: ignore[misc]
     def _scored(self) -> float | None:
         if self.score is None:
             return None
-        probabilities = torch.cat(self._logits).double().softmax(1).cpu().numpy()
-        if not np.isfinite(probabilities).all():
+        logits = torch.cat(self._logits)
+        if not torch.isfinite(logits).all():
             raise TrainingDiverged(
                 f"the outputs are not finite after epoch {self.progress.epochs + 1}; {ADVICE}"
             )
-        return float(self.score(probabilities))
+        return float(self.score(logits))
 
 
 def copied(module: nn.Module) -> State:

@@ -17,6 +17,7 @@ from typing_extensions import Self
 from rankwise._core.lazy import load_module
 from rankwise.errors import GeometryError, OptionError, TrainingDiverged, check_count, is_number
 from rankwise.networks import assemble as parts
+from rankwise.networks.fitted import FittedNetwork
 from rankwise.networks.images import (
     Floats,
     Metric,
@@ -32,11 +33,10 @@ from rankwise.types import Array, Counts
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from rankwise.networks.callbacks import Progress
     from rankwise.networks.training import Rows
 
 
-class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ConvNetClassifier(ClassifierMixin, FittedNetwork, BaseEstimator):  # type: ignore[misc]
     """A network of fully connected and convolutional layers; needs `rankwise[neural]`.
 
     The data are images (n, h, w) or (n, h, w, c), or rows (n, d). Rows with `input_shape` are
@@ -48,8 +48,14 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         layers: hidden layers, `Dense` and `Conv`; no `Conv` after a `Dense`.
         input_shape: (h, w) or (h, w, c) of images that come as rows.
         dropout: dropout rate of layers that do not set their own.
+        input_dropout: dropout rate of the inputs.
         batch_norm: batch normalization of layers that do not set their own.
+        output: activation of the output layer: "softmax" (trained with cross entropy) or "sigmoid"
+            (one yes-or-no question per class, whose answers are scaled to sum to 1).
         learning_rate: learning rate of the optimizer.
+        schedule: learning rate over the `epochs`: "constant", "cosine", "linear", "step" (a tenth
+            after half of the epochs, a hundredth after three quarters), or a function that maps
+            (epoch, epochs), counted from 1, to a factor.
         momentum: momentum of the optimizer, where it has one ("sgd", "rmsprop").
         weight_decay: weight decay of the optimizer.
         optimizer: "sgd", "adam", "adamw", "rmsprop", or a class of torch.optim.
@@ -89,8 +95,11 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         input_shape: Sequence[int] | None = None,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
         batch_norm: bool = False,
+        output: str = "softmax",
         learning_rate: float = 0.05,
+        schedule: str | Callable[[int, int], float] = "constant",
         momentum: float = 0.9,
         weight_decay: float = 0.0,
         optimizer: str | type = "sgd",
@@ -112,8 +121,11 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.layers = layers
         self.input_shape = input_shape
         self.dropout = dropout
+        self.input_dropout = input_dropout
         self.batch_norm = batch_norm
+        self.output = output
         self.learning_rate = learning_rate
+        self.schedule = schedule
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.optimizer = optimizer
@@ -168,7 +180,8 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train for more epochs, with the same result as one longer training.
 
         The optimizer, the random state and the history continue. With the same rows, the same
-        rows are held out for validation. The first call starts a new network.
+        rows are held out for validation. The first call starts a new network. A network from a
+        file cannot continue: use it as `initial` of `fit`.
 
         Args:
             X: images or rows, as in `fit`.
@@ -178,6 +191,7 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         if not hasattr(self, "net_"):
             self._begin(X, y, classes, None)
+        parts.check_continues(self)
         return self._train(X, y, check_count("epochs", epochs))
 
     def _begin(self, X: Any, y: Any, classes: Any, initial: ConvNetClassifier | None) -> None:
@@ -200,13 +214,7 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with training.reproducible(self.device, self.threads, self._seed) as randomness:
             module = parts.make_module(self)
             self.morphism_ = None if initial is None else parts.start_from(initial, self, module)
-            self.net_ = training.make_net(
-                module,
-                *parts.optimizer_of(self),
-                learning_rate=self.learning_rate,
-                batch_size=self.batch_size,
-                device=training.device_of(self.device),
-            )
+            self.net_ = parts.make_net(self, module)
             self._random = randomness.state()
         self.module_ = self.net_.module_
         self.n_parameters_ = sum(p.numel() for p in self.module_.parameters() if p.requires_grad)
@@ -223,6 +231,7 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.patience,
             self._told,
             self._stepped if self.on_batch is not None else None,
+            parts.factor_of(self),
         )
         if self._last is not None:
             self.module_.load_state_dict(self._last)
@@ -257,33 +266,6 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ results
 
-    @property
-    def history_(self) -> list[dict[str, Any]]:
-        """One dict per epoch: epoch, train_loss, validation_loss, validation_score, seconds."""
-        return self._known.history
-
-    @property
-    def epochs_(self) -> int:
-        """Number of epochs that were trained."""
-        return self._known.epochs
-
-    @property
-    def best_epoch_(self) -> int:
-        """Number of the epoch with the best validation score; the last one without validation."""
-        return self._known.best_epoch
-
-    @property
-    def best_score_(self) -> float | None:
-        """Validation score of the best epoch; None without validation."""
-        return self._known.best_score
-
-    @property
-    def _known(self) -> Progress:
-        if "_progress" not in vars(self):
-            raise AttributeError("the network has not been trained; call fit first")
-        progress: Progress = self._progress
-        return progress
-
     def predict_proba(self, X: Any) -> Array:
         """Predict the probabilities (n, k) of the classes, in the order of `classes_`.
 
@@ -295,7 +277,7 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, reset=False, **_NUMBERS)
         with training.threads(self.threads):
             logits = self.net_.forward(training.Rows(self._tensor(X)))
-            probabilities: Array = logits.double().softmax(1).numpy()
+            probabilities: Array = training.probabilities(logits, self.output).numpy()
         if not np.isfinite(probabilities).all():
             raise TrainingDiverged("the outputs of the network are not finite")
         return probabilities
@@ -358,8 +340,10 @@ class ConvNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = channels_first(X, self.input_shape_)
         return torch.from_numpy(self._scale(X) if self.standardize else X)
 
-    def _score(self, validation: Rows) -> Callable[[Array], float]:
-        return epoch_score(self.metric, self.classes_, validation.y.numpy())
+    def _score(self, validation: Rows) -> Callable[[Tensor], float]:
+        score = epoch_score(self.metric, self.classes_, validation.y.numpy())
+        probabilities = import_training().probabilities
+        return lambda logits: score(probabilities(logits, self.output).cpu().numpy())
 
 
 _NUMBERS: dict[str, Any] = {"dtype": np.float32, "allow_nd": True}

@@ -13,6 +13,8 @@ from rankwise.errors import GeometryError, OptionError, check_count, check_name,
 
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "gelu")
 POOLS = ("max", "average", "sum")
+OUTPUTS = ("softmax", "sigmoid")
+"""Activations of the output layer."""
 SAME = "same"
 """Padding with which the output has size ceil(s / stride) for an input of size s."""
 

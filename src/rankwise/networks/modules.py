@@ -125,6 +125,27 @@ class Block(nn.Module):
         return out
 
 
+class OneVersusRest(nn.Module):
+    """Binary cross entropy of each class against all others, summed over the classes."""
+
+    def forward(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Compute the mean loss of logits (n, k) and indices of classes y (n,)."""
+        wanted = functional.one_hot(y, logits.shape[1]).to(logits.dtype)
+        total = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
+        return total / len(y)
+
+
+CRITERIA: dict[str, type[nn.Module]] = {"softmax": nn.CrossEntropyLoss, "sigmoid": OneVersusRest}
+"""Loss that belongs to each activation of the output layer."""
+
+
+def probabilities(logits: Tensor, output: str) -> Tensor:
+    """Convert logits (n, k) to probabilities (n, k), with an activation of the output layer."""
+    logits = logits.double()
+    # The softmax of log sigmoids is the sigmoids divided by their sum.
+    return (functional.logsigmoid(logits) if output == "sigmoid" else logits).softmax(1)
+
+
 class Network(nn.Module):
     """Network of hidden layers with one logit per class.
 
@@ -133,6 +154,7 @@ class Network(nn.Module):
         input_shape: shape of one input: (h, w), (h, w, c) or (d,).
         n_classes: number of logits.
         dropout: dropout rate of layers that do not set their own.
+        input_dropout: dropout rate of the inputs.
         batch_norm: batch normalization of layers that do not set their own.
         initializer: initializer of the weights: a name, a function that fills a tensor, or None
             for torch's default.
@@ -148,10 +170,12 @@ class Network(nn.Module):
         n_classes: int,
         *,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
         batch_norm: bool = False,
         initializer: str | Initializer | None = None,
     ) -> None:
         super().__init__()
+        self.dropped = nn.Dropout(input_dropout) if input_dropout else nn.Identity()
         self.layers, self.input_shape = tuple(layers), image_shape(input_shape)
         self.sizes = layer_sizes(layers, input_shape)
         self.blocks = nn.ModuleList(
@@ -167,6 +191,7 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Compute logits (n, k) of images (n, c, h, w) or rows (n, d)."""
+        x = self.dropped(x)
         for block in self.blocks:
             x = block(x)
         logits: Tensor = self.output(x.flatten(1))

@@ -16,6 +16,9 @@ from torch.utils.data import Dataset
 
 from rankwise.errors import NetworkTooLarge, TrainingDiverged
 from rankwise.networks.callbacks import ADVICE, Stop, Watcher
+from rankwise.networks.modules import probabilities
+
+__all__ = ["Net", "Rows", "device_of", "make_net", "probabilities", "reproducible", "threads"]
 
 _NO_MEMORY = ("out of memory", "allocate memory")  # in torch's errors on a GPU and on a CPU
 
@@ -174,6 +177,7 @@ def make_net(
     learning_rate: float,
     batch_size: int,
     device: str,
+    criterion: type[nn.Module] = nn.CrossEntropyLoss,
 ) -> Net:
     """Make a net that is ready to train.
 
@@ -184,10 +188,11 @@ def make_net(
         learning_rate: learning rate of the optimizer.
         batch_size: rows per step.
         device: torch device.
+        criterion: class of the loss to minimize.
     """
     net = Net(
         module,
-        criterion=nn.CrossEntropyLoss,
+        criterion=criterion,
         optimizer=optimizer,
         lr=learning_rate,
         batch_size=batch_size,
