@@ -1,222 +1,38 @@
-"""Several objectives: hypervolume after 10, 20 and 30 trials, with and without past studies.
+"""Several objectives: hypervolume after 10, 25 and 50 trials, with and without past studies.
 
-    python benchmarks/objectives.py --data ../shared/data --seeds 2 --cache runs/objectives.jsonl
+    python benchmarks/objectives.py --data ../shared/data --seeds 3 --cache runs/objectives.jsonl
     python benchmarks/objectives.py --choose
 
-Families: ZDT1, ZDT2 and DTLZ2 (three objectives) with an optimum that moves from task to task;
-`hpolib-fcnet` (error and size of networks, two of four tasks the target); `textclf` (error and
-seconds of text-classification pipelines). A past study has 30 random trials. The hypervolume is
-relative to that of the true front; objectives of tables are measured as quantiles of the table.
-`--choose` compares expected hypervolume improvement with a random augmented Chebyshev
-scalarisation on development problems that are not reported.
+The problems are those of `objectives_problems.py`. A past study has 30 random trials (of the
+built-in records: 30 of its configurations). The hypervolume is relative to that of the true front;
+objectives of tables and records are measured as quantiles. `--choose` compares expected
+hypervolume improvement with a random augmented Chebyshev scalarisation on development problems
+that are not reported.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import date
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import optuna
-from scipy.stats import rankdata
+from cells import ROOT, Lines, arguments, write_results
+from objectives_problems import Problem, bowls, problems, synthetic
 
 from rankwise import RankwiseSampler
-from rankwise.acquisition.hypervolume import hypervolume, on_front
+from rankwise.acquisition.hypervolume import on_front
 from rankwise.strategies.joint import JointStrategy
 
-ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "benchmarks" / "results" / "objectives.json"
-CHOICE = ROOT / "benchmarks" / "results" / "objectives-choice.json"
-SHOWN, TRIALS, PAST_TRIALS = (10, 20, 30), 30, 30
+FIGURE = ROOT / "docs" / "images" / "objectives.png"
+SHOWN, TRIALS = (10, 25, 50), 50
 SAMPLERS = ("rankwise, past", "rankwise", "TPE", "NSGA-II", "GP")
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A target task with its past tasks.
-
-    Attributes:
-        suggest: asks a trial for the values of the parameters.
-        target: values of the objectives.
-        past: the same functions of the past tasks.
-        volume: relative hypervolume of some values (n, m) of the target.
-    """
-
-    suggest: Callable[[optuna.Trial], tuple]
-    target: Callable[[tuple], tuple[float, ...]]
-    past: tuple[Callable[[tuple], tuple[float, ...]], ...]
-    volume: Callable[[np.ndarray], float]
-    m: int = 2
-
-
-# ---------------------------------------------------------------------- functions
-
-
-def zdt(kind: int, centre: np.ndarray) -> Callable[[tuple], tuple[float, ...]]:
-    """ZDT1, 2 or 3 whose front is at `centre` instead of zero."""
-
-    def f(x: tuple) -> tuple[float, ...]:
-        f1, rest = x[0], np.abs(np.array(x[1:]) - centre[1:])
-        g = 1 + 9 * float(rest.mean())
-        shape = {1: 1 - np.sqrt(f1 / g), 2: 1 - (f1 / g) ** 2}.get(kind)
-        if shape is None:
-            shape = 1 - np.sqrt(f1 / g) - f1 / g * np.sin(10 * np.pi * f1)
-        return f1, g * float(shape)
-
-    return f
-
-
-def dtlz2(centre: np.ndarray) -> Callable[[tuple], tuple[float, ...]]:
-    """DTLZ2 with three objectives."""
-
-    def f(x: tuple) -> tuple[float, ...]:
-        a, b = np.array(x[:2]) * np.pi / 2
-        g = 1 + float(((np.array(x[2:]) - centre[2:]) ** 2).sum())
-        return (
-            float(g * np.cos(a) * np.cos(b)),
-            float(g * np.cos(a) * np.sin(b)),
-            float(g * np.sin(a)),
-        )
-
-    return f
-
-
-def bowls(centre: np.ndarray) -> Callable[[tuple], tuple[float, ...]]:
-    """Two bowls, for development."""
-
-    def f(x: tuple) -> tuple[float, ...]:
-        v = np.array(x) - centre
-        return float((v**2).sum()), float(((v - 0.3) ** 2 * np.linspace(1, 3, len(v))).sum())
-
-    return f
-
-
-def synthetic(make: Callable, name: str, seed: int, d: int = 5) -> Problem:
-    rng = np.random.default_rng([seed, sum(map(ord, name))])
-    centres = 0.5 + rng.uniform(-0.12, 0.12, (6, d))
-    target = make(centres[0])
-    m = len(target(tuple(centres[0])))
-    X = rng.uniform(size=(4000, d))
-    X[:2000, (m - 1) :] = centres[0][(m - 1) :]
-    if name == "bowls":
-        X[:2000] = centres[0] + rng.uniform(0, 0.3, (2000, 1))
-    values = np.array([target(tuple(x)) for x in X])
-    front = values[on_front(values)]
-    reference = np.quantile(values[2000:], 0.5, axis=0) + 0.0
-    reference = np.maximum(reference, front.max(axis=0) * 1.1)
-    best = hypervolume(front[:: max(1, len(front) // 150)], reference)
-
-    def suggest(trial: optuna.Trial) -> tuple:
-        return tuple(trial.suggest_float(f"x{k}", 0, 1) for k in range(d))
-
-    return Problem(
-        suggest,
-        target,
-        tuple(make(c) for c in centres[1:]),
-        lambda v: hypervolume(v, reference) / best,
-        m,
-    )
-
-
-# ---------------------------------------------------------------------- tables
-
-
-@cache
-def read(folder: Path) -> tuple[dict, list]:
-    with np.load(folder / "data.npz", allow_pickle=False) as data:
-        arrays = {name: data[name] for name in data.files}
-    return arrays, json.loads((folder / "schema.json").read_text("utf-8"))["hyperparameters"]
-
-
-def table(folder: Path, second: str, sign: float, target: str, past: list[str]) -> Problem:
-    """A problem of a table whose tasks have the same configurations."""
-    data, schema = read(folder)
-    names = data["tasks"].tolist()
-    columns = [np.unique(data["X"][:, j]).tolist() for j in range(data["X"].shape[1])]
-
-    def function(name: str) -> tuple[Callable, np.ndarray]:
-        mine = data["task"] == names.index(name)
-        X, y = data["X"][mine], sign * data["y"][mine]
-        y = np.log(np.maximum(y, 1e-12)) if folder.name == "hpolib-fcnet" else y
-        values = np.stack([y, np.log(np.maximum(data[second][mine], 1e-6))], axis=1)
-        where = {tuple(map(float, row)): k for k, row in enumerate(X)}
-        return (lambda x: tuple(map(float, values[where[x]]))), values
-
-    f, values = function(target)
-    places = [np.sort(values[:, k]) for k in range(2)]
-    ranks = np.stack([rankdata(values[:, k], "max") for k in range(2)], axis=1) / len(values)
-    best = hypervolume(np.unique(ranks[on_front(ranks)], axis=0), np.ones(2))
-
-    def volume(v: np.ndarray) -> float:
-        q = [np.searchsorted(places[k], v[:, k], "right") / len(values) for k in range(2)]
-        return hypervolume(np.stack(q, axis=1), np.ones(2)) / best
-
-    def suggest(trial: optuna.Trial) -> tuple:
-        found = []
-        for h, levels in zip(schema, columns, strict=True):
-            if h["type"] == "categorical" or len(levels) == 1:
-                k = trial.suggest_categorical(h["name"], list(range(len(levels))))
-            else:
-                k = trial.suggest_int(h["name"], 0, len(levels) - 1)
-            found.append(float(levels[k]))
-        return tuple(found)
-
-    return Problem(suggest, f, tuple(function(name)[0] for name in past), volume)
-
-
-def problems(data: Path, seed: int) -> dict[tuple[str, str], Callable[[], Problem]]:
-    """The problems by family and name; they are made when they are used."""
-    found: dict[tuple[str, str], Callable[[], Problem]] = {}
-    for kind in (1, 2):
-        name = f"ZDT{kind}"
-        found["shifted functions", name] = lambda kind=kind, name=name: synthetic(
-            lambda c: zdt(kind, c), name, seed
-        )
-    found["shifted functions", "DTLZ2"] = lambda: synthetic(dtlz2, "DTLZ2", seed)
-    names = read(data / "hpolib-fcnet")[0]["tasks"].tolist()
-    for target in names[:2]:
-        past = [name for name in names if name != target]
-        found["hpolib-fcnet", target] = lambda t=target, p=past: table(
-            data / "hpolib-fcnet", "m_model_size", 1.0, t, p
-        )
-    split = json.loads((data / "splits.json").read_text("utf-8"))["textclf"]
-    for target in split["test"][:2]:
-        past = split["train"][:8]
-        found["textclf", target] = lambda t=target, p=past: table(
-            data / "textclf", "m_runtime", -1.0, t, p
-        )
-    return found
-
-
-# ---------------------------------------------------------------------- runs
-
-
-def past_storage(problem: Problem, seed: int) -> optuna.storages.InMemoryStorage:
-    storage = optuna.storages.InMemoryStorage()
-    for k, f in enumerate(problem.past):
-        study = optuna.create_study(
-            storage=storage,
-            study_name=f"past-{k}",
-            directions=["minimize"] * problem.m,
-            sampler=optuna.samplers.RandomSampler(seed=100 * seed + k),
-        )
-        study.optimize(lambda t, f=f: f(problem.suggest(t)), n_trials=PAST_TRIALS)
-    return storage
 
 
 def curve(problem: Problem, which: str, seed: int, trials: int) -> list[float]:
     """Relative hypervolume after each of some trials."""
     made = {
         "rankwise": lambda: RankwiseSampler(seed=seed, strict=True),
-        "rankwise, past": lambda: RankwiseSampler(
-            past_storage(problem, seed), seed=seed, strict=True
-        ),
+        "rankwise, past": lambda: RankwiseSampler(problem.past(seed), seed=seed, strict=True),
         "TPE": lambda: optuna.samplers.TPESampler(seed=seed),
         "NSGA-II": lambda: optuna.samplers.NSGAIISampler(seed=seed, population_size=10),
         "GP": lambda: optuna.samplers.GPSampler(seed=seed),
@@ -229,80 +45,102 @@ def curve(problem: Problem, which: str, seed: int, trials: int) -> list[float]:
     return [round(problem.volume(values[: n + 1]), 5) for n in range(trials)]
 
 
-def run(data: Path, seeds: int, cache_file: Path) -> None:
-    cache_file.parent.mkdir(parents=True, exist_ok=True)
-    done = load(cache_file)
+def run(data: Path, seeds: int, lines: Lines) -> None:
+    """Run what has no result yet, one problem of each family after the other."""
     for seed in range(seeds):
         made = list(problems(data, seed).items())
         families = [family for (family, _), _ in made]
         places = [families[:k].count(family) for k, family in enumerate(families)]
-        for k in np.argsort(places, kind="stable"):  # one of each family first
+        for k in np.argsort(places, kind="stable"):
             (family, name), make = made[k]
             for which in SAMPLERS:
                 key = (family, name, seed, which)
-                if key in done:
-                    continue
-                found = curve(make(), which, seed, TRIALS)
-                with cache_file.open("a") as file:
-                    file.write(json.dumps([*key, found]) + "\n")
-                print(*key, found[9], found[-1], flush=True)
+                if key not in lines:
+                    lines.add(key, curve(make(), which, seed, TRIALS))
+                    print(*key, *[lines[key][n - 1] for n in SHOWN], flush=True)
 
 
-def load(cache_file: Path) -> dict[tuple, list[float]]:
-    if not cache_file.exists():
-        return {}
-    rows = map(json.loads, cache_file.read_text().splitlines())
-    return {tuple(key): found for *key, found in rows}
+def by_family(lines: Lines) -> dict[str, dict[str, np.ndarray]]:
+    """Curves (runs, trials) by family and sampler, of the problems that have all of them."""
+    heads = lines.complete(SAMPLERS)
+    return {
+        family: {w: np.array([lines[(*h, w)] for h in heads if h[0] == family]) for w in SAMPLERS}
+        for family in dict.fromkeys(head[0] for head in heads)
+    }
 
 
-def write(cache_file: Path, command: str) -> None:
-    done = load(cache_file)
-    keys = sorted({key[:3] for key in done})
-    keys = [key for key in keys if all((*key, which) in done for which in SAMPLERS)]
+def reached(curve: np.ndarray, goal: float) -> int | None:
+    """The first trial with which a mean curve is as good as a goal."""
+    there = np.flatnonzero(curve >= goal)
+    return int(there[0]) + 1 if len(there) else None
+
+
+def write(lines: Lines, command: str) -> None:
     rows, speed = [], []
-    for family in dict.fromkeys(key[0] for key in keys):
-        mine = [key for key in keys if key[0] == family]
-        curves = {w: np.array([done[(*key, w)][:TRIALS] for key in mine]) for w in SAMPLERS}
+    for family, curves in by_family(lines).items():
+        mean = {which: found.mean(axis=0) for which, found in curves.items()}
         for which in SAMPLERS:
-            mean = curves[which].mean(axis=0)
-            rows.append([family, which, len(mine), *[float(mean[n - 1]) for n in SHOWN]])
-        mean = {w: curves[w].mean(axis=0) for w in SAMPLERS}
+            error = curves[which][:, -1].std(ddof=1) / np.sqrt(len(curves[which]))
+            shown = [float(mean[which][n - 1]) for n in SHOWN]
+            rows.append([family, which, len(curves[which]), *shown, float(error)])
         for n in SHOWN:
-            others = max(mean[w][n - 1] for w in SAMPLERS[1:])
-            reached = np.flatnonzero(mean["rankwise, past"] >= others)
-            speed.append([family, n, int(reached[0]) + 1 if len(reached) else None])
+            best = max(SAMPLERS[1:], key=lambda w: mean[w][n - 1])
+            first = reached(mean["rankwise, past"], mean[best][n - 1])
+            speed.append([family, n, best, first, n / first if first else None])
     columns = [{"name": "family"}, {"name": "sampler"}, {"name": "runs"}]
     columns += [{"name": f"after {n}", "digits": 3, "best": "max"} for n in SHOWN]
-    content = {
-        "title": "Several objectives",
-        "date": str(date.today()),
-        "machine": "2 cores, other work on both",
-        "versions": f"Optuna {optuna.__version__}, NumPy {np.__version__}",
-        "command": [command],
-        "protocol": "Past studies have 30 random trials each: five of the shifted functions, "
-        "three of `hpolib-fcnet`, eight of `textclf`. NSGA-II has a population of 10, the others "
-        "their defaults. The acquisition function was chosen on other problems.",
-        "tables": {
+    write_results(
+        "objectives",
+        "Several objectives",
+        command,
+        "Three families: ZDT1, ZDT2 and DTLZ2 in five dimensions with optima that differ by up to "
+        "0.24 of the range (five past studies); error and size of the four networks of "
+        "`hpolib-fcnet` (three past studies); error and seconds of three learners in the built-in "
+        "records (20 past studies, a forest between the records of the target). Past studies have "
+        "30 random trials. NSGA-II has a population of 10, the others their defaults. The "
+        "acquisition function was chosen on other problems.",
+        {
             "hypervolume": {
                 "about": "Mean hypervolume relative to the true front (1 is perfect), over tasks "
-                "and seeds.",
-                "columns": columns,
+                "and seeds, and the standard error of the last.",
+                "columns": [*columns, {"name": "± of the last", "digits": 3}],
                 "rows": rows,
                 "best_within": "family",
             },
             "speed": {
                 "about": "Trials that the sampler with past studies needs for the mean "
-                "hypervolume that the best sampler without them reaches; – means more than 30.",
+                "hypervolume that the best sampler without them reaches; – means more than 50.",
                 "columns": [
                     {"name": "family"},
-                    {"name": "best other after"},
-                    {"name": "reached with past studies after"},
+                    {"name": "trials"},
+                    {"name": "best without past studies"},
+                    {"name": "trials with past studies"},
+                    {"name": "times fewer", "digits": 1},
                 ],
                 "rows": speed,
             },
         },
-    }
-    OUT.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    )
+
+
+def draw(lines: Lines) -> None:
+    """Draw the mean hypervolume of each sampler, one panel for each family."""
+    from matplotlib.figure import Figure
+
+    families = by_family(lines)
+    figure = Figure(figsize=(4 * len(families), 3.4), layout="constrained")
+    panels = figure.subplots(1, len(families), squeeze=False)[0]
+    for axes, (family, curves) in zip(panels, families.items(), strict=True):
+        for which in SAMPLERS:
+            width = 2.4 if which.startswith("rankwise") else 1.2
+            axes.plot(range(1, TRIALS + 1), curves[which].mean(axis=0), lw=width, label=which)
+        axes.set_title(family, fontsize=10)
+        axes.set_xlabel("trial")
+        axes.grid(alpha=0.25, lw=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("mean relative hypervolume")
+    panels[-1].legend(frameon=False, fontsize=9, loc="lower right")
+    figure.savefig(FIGURE, dpi=110)
 
 
 # ---------------------------------------------------------------------- choice of the acquisition
@@ -349,7 +187,7 @@ def nearer_reference(self, rivals, *, known):
     return free_boxes(front, front.max(axis=0) + 0.1 * np.maximum(width, 1e-9))
 
 
-def choose() -> None:
+def choose() -> list[list]:
     """Compare acquisition functions on development problems."""
     variants = {
         "hypervolume, reference behind all trials": {},
@@ -370,21 +208,19 @@ def choose() -> None:
             mean = np.mean(found, axis=0)
             rows.append([which, variant, *[round(float(mean[n - 1]), 3) for n in (5, 10, 20)]])
             print(*rows[-1], flush=True)
-    write_choice(rows)
+    return rows
 
 
 def write_choice(rows: list[list]) -> None:
     columns = [{"name": "sampler"}, {"name": "acquisition"}]
     columns += [{"name": f"after {n}", "digits": 3, "best": "max"} for n in (5, 10, 20)]
-    content = {
-        "title": "Acquisition of several objectives",
-        "date": str(date.today()),
-        "machine": "2 cores, other work on both",
-        "versions": f"Optuna {optuna.__version__}, NumPy {np.__version__}",
-        "command": ["python benchmarks/objectives.py --choose"],
-        "protocol": "Development problems: two bowls in three and in six dimensions, three seeds, "
-        "five past studies of 30 random trials.",
-        "tables": {
+    write_results(
+        "objectives-choice",
+        "Acquisition of several objectives",
+        "python benchmarks/objectives.py --choose",
+        "Development problems: two bowls in three and in six dimensions, three seeds, five past "
+        "studies of 30 random trials.",
+        {
             "hypervolume": {
                 "about": "Mean hypervolume relative to the true front, over six runs.",
                 "columns": columns,
@@ -392,26 +228,19 @@ def write_choice(rows: list[list]) -> None:
                 "best_within": "sampler",
             }
         },
-    }
-    CHOICE.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--cache", type=Path, default=ROOT / "runs" / "objectives.jsonl")
-    parser.add_argument("--choose", action="store_true")
-    parser.add_argument("--write", action="store_true", help="only write the results file")
-    options = parser.parse_args()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warnings.simplefilter("ignore")
+    options = arguments("objectives", __doc__, seeds=3).parse_args()
     if options.choose:
-        choose()
+        write_choice(choose())
         return
+    lines = Lines(options.cache)
     if not options.write:
-        run(options.data, options.seeds, options.cache)
-    write(options.cache, f"python benchmarks/objectives.py --seeds {options.seeds}")
+        run(options.data, options.seeds, lines)
+    draw(lines)
+    write(lines, f"python benchmarks/objectives.py --seeds {options.seeds}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from optuna.storages import BaseStorage
 
+from rankwise.archive.objectives import objectives_of, of_objective
 from rankwise.archive.past_study import PastStudy
 from rankwise.archive.sources.optuna_storage import columns_of_trials, storage_origin
 from rankwise.errors import ConfigurationError
@@ -29,8 +30,11 @@ def past_tasks(
     *,
     before: datetime | None = None,
     exclude: Collection[str] = (),
+    metric: str = "",
 ) -> TaskSet:
     """Read the studies of a storage that have the same space.
+
+    Of a study with several objectives, the one with the name of the metric is used.
 
     Args:
         storage: an Optuna storage.
@@ -38,6 +42,7 @@ def past_tasks(
         before: use only trials that had ended by then. A resumed study gives the time at which it
             began, and so sees the same past studies again.
         exclude: names of studies that are not used, such as the target study.
+        metric: name of the metric, for studies with several objectives.
 
     Raises:
         StorageError: the storage cannot be read.
@@ -48,17 +53,19 @@ def past_tasks(
         for study in all_studies(storage):
             same = study.user_attrs.get(_FINGERPRINT) == encoder.fingerprint
             left_out = study.study_name in exclude or TWIN in study.user_attrs
-            if not same or left_out or len(study.directions) > 1:
+            kinds = objectives_of(study.directions, study.system_attrs)
+            names = [kind.name for kind in kinds]
+            if not same or left_out or (len(kinds) > 1 and metric not in names):
                 continue
             ended = [
                 trial
                 for trial in storage.get_all_trials(id_of_study(study), deepcopy=False)
                 if trial.datetime_complete and (not before or trial.datetime_complete <= before)
             ]
-            direction = study.directions[0].name.lower()
             context = context_of(study.user_attrs)
-            past = columns_of_trials(study.study_name, direction, ended, context)
-            tasks.append(_task(encoder, past, folder))
+            past = columns_of_trials(study.study_name, kinds, ended, context)
+            column = names.index(metric) if len(kinds) > 1 else 0
+            tasks.append(_task(encoder, of_objective(past, column), folder))
     return TaskSet(tuple(task for task in tasks if task.ok.any()), (), encoder.fingerprint)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.acquisition.hypervolume import hypervolume, on_front, reference_point
+from rankwise.errors import check_name
 from rankwise.history.task import OK
 from rankwise.history.trial import Trial
 from rankwise.types import Array, Configuration, sign_of
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import optuna
     import pandas as pd
 
+COMPROMISE = "compromise"
+"""Choice of the trial of the front that is nearest to the best values of all objectives."""
 _MINIMIZE = "minimize"
 _SHOWN = 10  # trials of the front that the text lists
 
@@ -120,6 +123,24 @@ class Result:
             return front[int(np.argmin(np.square(scaled).sum(axis=1)))]
         succeeded = (t for t in self.trials if t.status == OK)
         return min(succeeded, key=lambda t: sign * t.value, default=None)
+
+    def chosen(self, name: str | None = None) -> Trial | None:
+        """The trial of the front with the best value of one objective.
+
+        Args:
+            name: name of the objective; None for the first, "compromise" for `best_trial`.
+
+        Raises:
+            UnknownNameError: there is no such objective; the message lists them.
+        """
+        names = self.names or [""]
+        wanted = names[0] if name is None else name
+        check_name("objective", wanted, [*names, COMPROMISE])
+        if wanted == COMPROMISE or not self.several:
+            return self.best_trial
+        k = names.index(wanted)
+        sign = sign_of(self.directions[k])
+        return min(self.front, key=lambda trial: sign * trial.values[k], default=None)
 
     @property
     def best_configuration(self) -> Configuration | None:

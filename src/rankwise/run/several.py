@@ -17,7 +17,8 @@ from rankwise.strategies.joint import BLIND, joint
 from rankwise.types import sign_of
 
 DIRECTIONS = ("minimize", "maximize")
-_MOST = 4  # objectives
+MOST = 4
+"""Largest number of objectives of a study."""
 _PLAIN = "mbo"  # method of constraints that no source task has
 
 
@@ -48,8 +49,8 @@ class Directions:
             names, each = tuple(direction), tuple(direction.values())
         else:
             each = tuple(direction)
-        if not 1 <= len(each) <= _MOST:
-            raise OptionError(f"a study has one to {_MOST} objectives, not {len(each)}")
+        if not 1 <= len(each) <= MOST:
+            raise OptionError(f"a study has one to {MOST} objectives, not {len(each)}")
         for one in each:
             check_name("direction", one, DIRECTIONS)
         return cls(names, each)
@@ -97,9 +98,18 @@ def joint_optimizer(
         learnt_optimizer(method, encoder, _of(past, k), folder, **options)
         for k in range(objectives)
     ]
-    if method in BLIND:
+    return joined(learnt)
+
+
+def joined(learnt: Sequence[Optimizer]) -> Optimizer:
+    """Join optimizers of the same space and method, one for each objective.
+
+    Raises:
+        OptionError: the method has no surrogate.
+    """
+    if learnt[0].method in BLIND:
         return learnt[0]
-    plain = methods.make(_PLAIN, encoder)
+    plain = methods.make(_PLAIN, learnt[0].encoder)
     return learnt[0].with_strategy(joint([one.strategy for one in learnt], plain))
 
 

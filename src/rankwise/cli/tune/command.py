@@ -60,7 +60,15 @@ def tune(
         typer.Option(
             autocompletion=metric_names,
             help="A scikit-learn scorer (default: roc_auc for two classes, accuracy for more, "
-            "r2 for regression).",
+            "r2 for regression). Several with commas are optimized together; fit_seconds and "
+            "score_seconds may be among them: accuracy,fit_seconds.",
+        ),
+    ] = None,
+    choose: Annotated[
+        str | None,
+        typer.Option(
+            help="With several metrics, which configuration of the front to show, fit and save: "
+            "the best in this metric (default: the first), or compromise."
         ),
     ] = None,
     archive: Annotated[
@@ -150,6 +158,7 @@ def tune(
         save=None if save is None else str(save),
         header=header,
         past=check_name("past", past, ("auto", "own", "builtin", "none")),
+        choose=choose,
     )
     _run(request, name, archive, as_json)
 
@@ -164,6 +173,9 @@ def resume(
     timeout: _Timeout = None,
     report: _Report = None,
     save: _Save = None,
+    choose: Annotated[
+        str | None, typer.Option(help="As in rankwise tune, for studies with several metrics.")
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="The data file, if it was moved since the study began.")
     ] = None,
@@ -189,6 +201,7 @@ def resume(
         "timeout": timeout,
         "report": None if report is None else str(report),
         "save": None if save is None else str(save),
+        "choose": choose,
     }
     given = {key: value for key, value in asked.items() if value is not None}
     _run(replace(request, **given), name, archive, as_json)

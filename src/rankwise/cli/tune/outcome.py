@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from rankwise._core.words import count
 from rankwise.cli.console import say, show_table
 from rankwise.cli.tune.code import code_of
@@ -15,8 +17,10 @@ from rankwise.cli.tune.scores import HeldOut, guessing, held_out
 from rankwise.cli.tune.session import Tuned, resume_command
 from rankwise.history.task import OK
 from rankwise.history.trial import Trial
+from rankwise.integrations.sklearn.objectives import SECONDS
 from rankwise.tabular.problem import Problem
 
+_SHOWN = 12  # configurations of the front in the terminal
 _TEMPLATE = """\
 {imports}
 
@@ -32,7 +36,7 @@ print({show})
 def facts_of(tuned: Tuned) -> dict[str, Any]:
     """The result of a search as the dict that `--json` prints and `show` formats."""
     plan, search = tuned.plan, tuned.search
-    best, chosen = search.result_.best_trial, _chosen(tuned)
+    best, chosen = _best(tuned), _chosen(tuned)
     default = plan.estimators[chosen].get_params()
     return {
         "study": tuned.name,
@@ -41,6 +45,8 @@ def facts_of(tuned: Tuned) -> dict[str, Any]:
         "target": plan.problem.target,
         "task": plan.problem.kind,
         "metric": plan.metric,
+        "metrics": list(plan.objectives) or [plan.metric],
+        "front": _front(tuned),
         "estimator": chosen,
         "trials": len(search.result_.trials),
         "wanted": plan.request.trials,
@@ -87,6 +93,9 @@ def show(facts: dict[str, Any]) -> None:
         say(f"{facts['past_text']}{trust}{why}")
     rows = [(name, *map(_value, v.values())) for name, v in best["params"].items()]
     title = f"best of {count(facts['trials'], 'trial')}: {facts['estimator']}"
+    if facts["front"]:
+        _show_front(facts)
+        title = f"chosen: trial {best['trial']}, {facts['estimator']}"
     show_table(("hyperparameter", "best", "default"), rows, title=title)
     scores = [("tuned", best["score"], *_score(held, "tuned"))]
     if held:
@@ -105,6 +114,43 @@ def show(facts: dict[str, Any]) -> None:
         more = max(facts["wanted"], facts["trials"])
         left = facts["trials"] < facts["wanted"]
         say(f"continue: {facts['resume']}" + ("" if left else f" --trials {2 * more}"))
+
+
+def _show_front(facts: dict[str, Any]) -> None:
+    """Print the Pareto front; at most `_SHOWN` configurations, spread evenly."""
+    front, names, best = facts["front"], facts["metrics"], facts["best"]["trial"]
+    some = np.linspace(0, len(front) - 1, min(len(front), _SHOWN)).round().astype(int)
+    shown = [one for k, one in enumerate(front) if k in some or one["trial"] == best]
+    rows = [
+        (
+            f"{one['trial']}{' (chosen)' * (one['trial'] == best)}",
+            one["estimator"],
+            *(f"{one['values'][name]:.5g}" for name in names),
+        )
+        for one in shown
+    ]
+    left = "" if len(shown) == len(front) else f", {len(shown)} of them shown"
+    title = f"Pareto front: {count(len(front), 'configuration')}{left}"
+    show_table(("trial", "estimator", *names), rows, title=title)
+
+
+def _front(tuned: Tuned) -> list[dict[str, Any]]:
+    """The trials of the Pareto front, best in the first metric first; none with one metric."""
+    result, names = tuned.search.result_, tuned.plan.objectives
+    if not names:
+        return []
+    table = tuned.search.cv_results_
+    params = dict(zip(table["trial"], table["params"], strict=True))
+    front = sorted(result.front, key=lambda t: t.values[0], reverse=names[0] not in SECONDS)
+    return [
+        {
+            "trial": trial.number,
+            "estimator": _estimator(tuned, trial),
+            "values": dict(zip(names, trial.values, strict=True)),
+            "params": _params(params[trial.number]),
+        }
+        for trial in front
+    ]
 
 
 def _failed(trials: list[Trial]) -> dict[str, Any]:
@@ -165,11 +211,20 @@ def _gain(gain: dict[str, Any]) -> str:
     return f"{text} compared with the default configuration"
 
 
+def _best(tuned: Tuned) -> Trial | None:
+    """The trial whose configuration is fitted; of several metrics, `--choose` decides."""
+    return tuned.search.result_.chosen(tuned.plan.choose)
+
+
 def _chosen(tuned: Tuned) -> str:
     """The name of the estimator of the best trial."""
+    return _estimator(tuned, _best(tuned))
+
+
+def _estimator(tuned: Tuned, trial: Trial | None) -> str:
+    """The name of the estimator of a trial."""
     names = list(tuned.plan.estimators)
-    best = tuned.search.result_.best_trial
-    return names[0] if len(names) == 1 or best is None else best.configuration["estimator"]
+    return names[0] if len(names) == 1 or trial is None else trial.configuration["estimator"]
 
 
 def _params(params: dict[str, Any]) -> dict[str, Any]:

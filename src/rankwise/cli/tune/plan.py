@@ -10,8 +10,10 @@ import numpy as np
 
 from rankwise import methods
 from rankwise.cli.tune.request import AUTO, Request
-from rankwise.cli.tune.scores import metric_for
-from rankwise.errors import OptionError
+from rankwise.cli.tune.scores import metrics_for
+from rankwise.errors import OptionError, check_name
+from rankwise.integrations.sklearn.objectives import SECONDS
+from rankwise.run.result import COMPROMISE
 from rankwise.tabular import Preparation, Problem, read_table
 from rankwise.tabular.problem import CLASSIFICATION, REGRESSION
 from rankwise.tabular.reading import has_header
@@ -53,10 +55,11 @@ class Plan:
         problem: the data with all rows.
         train: the rows that the search uses.
         held: the held-out rows; None without a holdout.
-        metric: name of a scikit-learn scorer.
+        metric: name of a scikit-learn scorer; of several metrics the first that is a score.
         estimators: pipelines by name. If there are several, the search also chooses among them.
         folds: a scikit-learn splitter.
         notes: sentences about guesses and omitted rows, columns or estimators.
+        objectives: names of the metrics that are optimized together; empty for one metric.
     """
 
     request: Request
@@ -67,6 +70,24 @@ class Plan:
     estimators: dict[str, Any]
     folds: Any
     notes: tuple[str, ...]
+    objectives: tuple[str, ...] = ()
+
+    @property
+    def scores(self) -> list[str]:
+        """The metrics that are scores; the first is `metric`."""
+        return [name for name in self.objectives if name not in SECONDS] or [self.metric]
+
+    @property
+    def choose(self) -> str | None:
+        """`--choose` as the name of an objective; "neg_" may be left out."""
+        full = f"neg_{self.request.choose}"
+        return full if full in self.objectives else self.request.choose
+
+    @property
+    def directions(self) -> list[str]:
+        """The direction of each metric."""
+        names = self.objectives or (self.metric,)
+        return ["minimize" if name in SECONDS else "maximize" for name in names]
 
 
 def prepare(request: Request) -> Plan:
@@ -92,14 +113,38 @@ def prepare(request: Request) -> Plan:
             f"The search uses {len(train)} of {len(rest)} rows, drawn at random (--rows for more)."
         )
     notes += Preparation().fit(train.X).notes
-    metric = metric_for(request.metric, train)
-    if train.classes is not None and metric in _ONE_SIDED:
-        notes.append(f"{metric} is computed for class {str(train.classes[-1])!r}.")
-    folds, n = _folds(train, request.cv, metric, request.seed)
+    metrics = metrics_for(request.metric, train)
+    metric, *others = [name for name in metrics if name not in SECONDS]
+    for name in (metric, *others):
+        if train.classes is not None and name in _ONE_SIDED:
+            notes.append(f"{name} is computed for class {str(train.classes[-1])!r}.")
+    objectives = metrics if len(metrics) > 1 else ()
+    _check_several(request, objectives)
+    aucs = [name for name in (metric, *others) if name.startswith("roc_auc")]
+    folds, n = _folds(train, request.cv, aucs[0] if aucs else metric, request.seed)
     if n < request.cv:
         notes.append(f"A class has too few rows for {request.cv} folds: {n} folds are used.")
-    estimators = _usable(_estimators(request, train), train, metric, notes)
-    return Plan(request, problem, train, held, metric, estimators, folds, tuple(notes))
+    estimators = _estimators(request, train)
+    for name in (metric, *others):
+        estimators = _usable(estimators, train, name, notes)
+    return Plan(request, problem, train, held, metric, estimators, folds, tuple(notes), objectives)
+
+
+def _check_several(request: Request, objectives: tuple[str, ...]) -> None:
+    """Raise if options do not go with the number of metrics.
+
+    Raises:
+        OptionError: --choose with one metric, or --compare with several.
+        UnknownNameError: --choose is none of the metrics.
+    """
+    if not objectives:
+        if request.choose is not None:
+            raise OptionError("--choose needs several metrics: --metric accuracy,fit_seconds")
+        return
+    if request.compare:
+        raise OptionError("--compare needs one metric: leave it out or choose one --metric")
+    if request.choose is not None and "neg_" + request.choose not in objectives:
+        check_name("choice", request.choose, [*objectives, COMPROMISE])
 
 
 def without_header(path: str | Path, columns: int) -> str:

@@ -29,6 +29,7 @@ _LIMITS = (
     "report",
     "compare",
     "save",
+    "choose",
 )  # do not affect scores
 
 
@@ -41,7 +42,8 @@ class Request:
         digest: SHA-256 of the file's content.
         target: the column to predict.
         estimator: name of a ready-made estimator, or "auto".
-        metric: name of a scikit-learn scorer; None for the default of the problem.
+        metric: name of a scikit-learn scorer; None for the default of the problem. Several names
+            with commas are several objectives; "fit_seconds" and "score_seconds" are possible.
         task: "classification", "regression" or None to guess.
         cv: maximum number of cross-validation folds.
         holdout: fraction of the rows to hold out.
@@ -56,6 +58,8 @@ class Request:
         save: path of the file for the fitted model; None to save none.
         header: True if the first line of the file has names, False if not, None to detect it.
         past: what to learn from: "auto", "own", "builtin" or "none".
+        choose: with several metrics, which configuration of the front is the final one: the
+            name of a metric or "compromise"; None for the first metric.
     """
 
     data: str
@@ -77,6 +81,7 @@ class Request:
     save: str | None = None
     header: bool | None = None
     past: str = AUTO
+    choose: str | None = None
 
     @property
     def definition(self) -> dict[str, Any]:

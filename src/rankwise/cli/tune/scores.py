@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rankwise.errors import OptionError, UnknownNameError
+from rankwise.integrations.sklearn.objectives import SECONDS
+from rankwise.run.several import MOST
 from rankwise.tabular.problem import CLASSIFICATION, REGRESSION, Problem
 
 _RESAMPLES = 60  # bootstrap samples; the standard error is known to about 10 %
@@ -30,10 +32,37 @@ _SHARES = (
 """Metrics between 0 and 1, with variants such as "f1_macro": their intervals are Wilson's."""
 
 
-def metric_for(name: str | None, problem: Problem) -> str:
+def metrics_for(names: str | None, problem: Problem) -> tuple[str, ...]:
+    """The metrics of a comma-separated list, checked: scorers and objectives in seconds.
+
+    Raises:
+        UnknownNameError: a metric does not exist; the message lists them.
+        OptionError: a scorer cannot be used for this problem, or the list has no scorer, too many
+            metrics or one of them twice.
+    """
+    wanted = [None] if names is None else [name.strip() for name in names.split(",")]
+    found = tuple(
+        name if name is not None and name in SECONDS else metric_for(name, problem, SECONDS)
+        for name in wanted
+    )
+    if set(found) <= set(SECONDS):
+        raise OptionError(
+            f"--metric {names} has no score: add one, such as accuracy,{names} (or r2,{names})"
+        )
+    if len(found) > MOST or len(set(found)) < len(found):
+        raise OptionError(f"--metric takes up to {MOST} different metrics, not {names}")
+    return found
+
+
+def metric_for(name: str | None, problem: Problem, more: Iterable[str] = ()) -> str:
     """The name of a scikit-learn scorer, checked; by default roc_auc, accuracy or r2.
 
     The prefix "neg_" of scikit-learn's names may be left out.
+
+    Args:
+        name: name of the scorer; None for the default.
+        problem: the data.
+        more: further names for the message about an unknown name.
 
     Raises:
         UnknownNameError: scikit-learn has no such scorer.
@@ -50,7 +79,7 @@ def metric_for(name: str | None, problem: Problem) -> str:
     known = [scorer for scorer in get_scorer_names() if _kind(scorer)]
     metric = name if name in known else _NEGATIVE + name
     if metric not in known:
-        raise UnknownNameError("metric", name, known)
+        raise UnknownNameError("metric", name, [*known, *more])
     _check(metric, problem)
     return metric
 

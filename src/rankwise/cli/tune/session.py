@@ -74,7 +74,7 @@ def tune(request: Request, name: str | None, address: str, progress: bool | None
     check_save(request.save)
     plan = prepare(request)
     storage, name = storage_at(address), name or request.name
-    before = _begin(request, name, storage, address)
+    before = _begin(plan, name, storage, address)
     _announce(plan, name, address, before)
     try:
         search = _search(plan, name, storage, request.method, progress)
@@ -101,16 +101,20 @@ def resume_command(name: str, address: str, more: str = "") -> str:
     return f"rankwise resume {shlex.quote(name)}{where}{more}"
 
 
-def _begin(request: Request, name: str, storage: str | BaseStorage | None, address: str) -> int:
+def _begin(plan: Plan, name: str, storage: str | BaseStorage | None, address: str) -> int:
     """Create the study or check the stored one; returns its number of finished trials."""
     if storage is None:
         return 0
+    request = plan.request
     import optuna
 
     shown = without_password(address)
     with quiet_optuna(), storage_errors(shown, "open"):
         study = optuna.create_study(
-            storage=storage, study_name=name, direction="maximize", load_if_exists=True
+            storage=storage,
+            study_name=name,
+            directions=[optuna.study.StudyDirection[one.upper()] for one in plan.directions],
+            load_if_exists=True,
         )
         request.check_same(study.user_attrs, name)
     with storage_errors(shown, "write"):
@@ -129,6 +133,7 @@ def _finished(study: optuna.Study) -> int:
 def _announce(plan: Plan, name: str, address: str, before: int) -> None:
     """Print what will be searched, on which data, and where it is stored."""
     problem, request = plan.problem, plan.request
+    metrics = " and ".join(plan.objectives or (plan.metric,))
     classes = "" if problem.classes is None else f" with {len(problem.classes)} classes"
     say(
         f"{Path(request.data).name}: {len(problem)} rows, {problem.X.shape[1]} columns; "
@@ -139,7 +144,7 @@ def _announce(plan: Plan, name: str, address: str, before: int) -> None:
     held = 0 if plan.held is None else len(plan.held)
     say(
         f"search: {len(plan.train)} rows, {plan.folds.get_n_splits()} folds, metric "
-        f"{plan.metric}; {held} rows are held out for the final estimate"
+        f"{metrics}; {held} rows are held out for the final estimate"
     )
     if address == "none":
         say("no archive: the study is not stored and your own past studies are not used")
@@ -170,9 +175,11 @@ def _search(
     search = RankwiseSearchCV(
         pipelines if len(pipelines) > 1 else pipelines[0],
         n_trials=request.trials,
-        scoring=plan.metric,
+        scoring=plan.scores if len(plan.scores) > 1 else plan.metric,
+        objectives=plan.objectives or None,
+        choose=plan.choose,
         cv=plan.folds,
-        refit=refit,
+        refit=plan.metric if refit and len(plan.scores) > 1 else refit,
         n_jobs=request.n_jobs,
         archive=storage,
         past=None if request.past == "none" else request.past,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rankwise.errors import ArchiveError, RunWarning
 from rankwise.estimators import EstimatorSpace
 from rankwise.estimators.built_in import BuiltinPast, builtin_past
-from rankwise.integrations.sklearn.dataset import Data
 from rankwise.run.loop import settle
 from rankwise.space.encoder import Encoder
 from rankwise.storage.study_log import StudyLog
@@ -29,14 +28,11 @@ def chosen_past(search: RankwiseSearchCV, log: StudyLog) -> str:
 
 
 def find_builtin(
-    search: RankwiseSearchCV, data: Data, space: EstimatorSpace, encoder: Encoder
+    search: RankwiseSearchCV, scoring: str, space: EstimatorSpace, encoder: Encoder
 ) -> BuiltinPast | None:
-    """The built-in studies for a search; a damaged file is a warning."""
-    scoring = data.scoring_name(search.scoring)
-    if isinstance(search.refit, str):
-        scoring = search.refit
+    """The built-in studies for a metric of a search; a damaged file is a warning."""
     try:
-        return builtin_past(search.estimator, space, encoder, scoring.partition(",")[0])
+        return builtin_past(search.estimator, space, encoder, scoring)
     except ArchiveError as error:
         warnings.warn(f"{error}; the search goes on without it", RunWarning, stacklevel=2)
         return None

@@ -89,12 +89,19 @@ def make_row(
     return Row(number, params, folds, rung, n_resources, error)
 
 
-def evaluation_of(rows: Sequence[Row], wanted: Any) -> Evaluation:
-    """The evaluation of a trial from its rows; the last row decides."""
+def evaluation_of(rows: Sequence[Row], wanted: Any, values: Sequence[float] = ()) -> Evaluation:
+    """The evaluation of a trial from its rows; the last row decides.
+
+    Args:
+        rows: the rows of the trial.
+        wanted: name of the optimized metric, or any other value of `refit`.
+        values: values of all objectives if there are several; then the first is the value.
+    """
     last, seconds = rows[-1], sum(row.seconds for row in rows)
-    value = last.value(wanted)
-    if math.isfinite(value):
-        return Evaluation(OK, value, seconds)
+    value = values[0] if values else last.value(wanted)
+    if all(map(math.isfinite, values or (value,))):
+        return Evaluation(OK, value, seconds, values=tuple(values))
+    value = next((v for v in values if not math.isfinite(v)), value)
     if last.error:
         return Evaluation(FAILED, cost=seconds, error=last.error, kind=FAILED)
     message = f"the mean score is {value}"

@@ -20,7 +20,7 @@ from rankwise.integrations.sklearn.cv_results import table_of
 from rankwise.integrations.sklearn.dataset import Data
 from rankwise.integrations.sklearn.search_loop import CrossValidation
 from rankwise.integrations.sklearn.search_setup import make_run
-from rankwise.integrations.sklearn.search_study import DIRECTION, in_memory
+from rankwise.integrations.sklearn.search_study import in_memory
 from rankwise.integrations.sklearn.sklearn_private import (
     BaseSearchCV,
     HasMethods,
@@ -82,6 +82,12 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
             archive, for methods that learn from rows (`dist-gp`): everyone who can read the
             archive's folder can read them.
         name: name of the study; an existing study of that name is resumed. None makes a new one.
+        objectives: names of two to four objectives to optimize together: metrics of `scoring`,
+            "fit_seconds" and "score_seconds" (mean of the folds). `result_.front` has the Pareto
+            front. None for one objective.
+        choose: with several objectives, which configuration of the front is the best one: the
+            best in the objective of this name, or "compromise" (see `Result.best_trial`); None
+            for the first objective.
         successive: True for successive halving over rows: configurations are first evaluated on
             a ninth, then on a third of the training rows, and the best third so far continues.
             Small data sets have fewer steps, or none. `cv_results_` has a row for each step, with
@@ -134,6 +140,8 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         "options": [Mapping, None],
         "context": [StrOptions({"metafeatures", "rows"}), None],
         "name": [str, None],
+        "objectives": ["array-like", None],
+        "choose": [str, None],
         "successive": ["boolean"],
         "random_state": ["random_state"],
         "timeout": [Interval(Real, 0, None, closed="neither"), None],
@@ -162,6 +170,8 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         context: str | None = "metafeatures",
         name: str | None = None,
+        objectives: Sequence[str] | None = None,
+        choose: str | None = None,
         successive: bool = False,
         random_state: int | np.random.RandomState | None = None,
         error_score: Any = np.nan,
@@ -189,6 +199,8 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.options = options
         self.context = context
         self.name = name
+        self.objectives = objectives
+        self.choose = choose
         self.successive = successive
         self.random_state = random_state
         self.timeout = timeout
@@ -292,13 +304,14 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
             run.callbacks.append(TrialLines(self.n_trials))
         self.study_name_ = run.log.study.study_name
         self.past_, self.builtin_, self.past_text_ = run.past, run.builtin, run.past_text
-        with make_display(self.progress, self.n_trials, self.timeout, DIRECTION) as display:
+        shown = " and ".join(run.directions.each)
+        with make_display(self.progress, self.n_trials, self.timeout, shown) as display:
             run.callbacks.append(display)
             result = run.until(self.n_trials, self.timeout)
         if result.stopped == "interrupted":
             raise KeyboardInterrupt
         run.evaluator.settle()
-        self.result_ = replace(result, study=in_memory(run.log, run.optimizer))
+        self.result_ = replace(result, study=in_memory(run.log, run.optimizer, run.directions))
         self.evidence_ = run.optimizer.evidence
         self.trust_ = None if self.evidence_ is None else self.evidence_.trust
         table = table_of(
@@ -315,12 +328,19 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         self._running.evaluator.collect(out)
         return self._running.results
 
-    @staticmethod
     @override
-    def _select_best_index(refit: Any, refit_metric: str, results: dict[str, Any]) -> int:
-        """Index of the best row among those that were evaluated on all data."""
+    def _select_best_index(self, refit: Any, refit_metric: str, results: dict[str, Any]) -> int:
+        """Index of the best row among those that were evaluated on all data.
+
+        With several objectives, the trial of the front that `choose` names.
+        """
         index: int = BaseSearchCV._select_best_index(refit, refit_metric, results)
-        if callable(refit) or "n_resources" not in results:
+        if callable(refit):
+            return index
+        if self.objectives is not None:
+            chosen = self.result_.chosen(self.choose)
+            return index if chosen is None else list(results["trial"]).index(chosen.number)
+        if "n_resources" not in results:
             return index
         full = results["n_resources"] == results["n_resources"].max()
         scores = np.where(full, results[f"mean_test_{refit_metric}"], np.nan)

@@ -23,13 +23,12 @@ from rankwise.integrations.sklearn.cv_results import (
     name_scores,
     rows_of,
 )
+from rankwise.integrations.sklearn.objectives import SearchObjectives
 from rankwise.integrations.sklearn.rungs import Folds, Rungs, estimated_losses, goes_on
-from rankwise.integrations.sklearn.search_study import DIRECTION
 from rankwise.run.evaluation import Evaluation
 from rankwise.run.loop import Callback, Run
 from rankwise.run.optimizer import Optimizer
 from rankwise.run.result import Result
-from rankwise.run.several import Directions
 from rankwise.run.workers import Evaluator
 from rankwise.storage.study_log import StudyLog
 
@@ -51,6 +50,7 @@ class Setting:
         splitters: splitter of each rung.
         wanted: name of the optimized metric, or any other value of `refit`.
         error_score: `error_score` of scikit-learn.
+        objectives: objectives of the search.
     """
 
     space: EstimatorSpace
@@ -58,6 +58,7 @@ class Setting:
     splitters: Sequence[Folds]
     wanted: Any
     error_score: Any
+    objectives: SearchObjectives
 
 
 class CrossValidation(Evaluator):
@@ -104,11 +105,12 @@ class CrossValidation(Evaluator):
         losses = self.stopped
         for trial in trials:
             rows = [row for row in found if row.number == trial.number]
-            evaluation = evaluation_of(rows, self.setting.wanted)
+            values = self.setting.objectives.values(rows[-1])
+            evaluation = evaluation_of(rows, self.setting.wanted, values)
             self._log.describe(trial.number, facts_of(rows, self.setting.wanted))
             if self.setting.rungs.last > 0:
-                values = {row.n_resources: row.value(self.setting.wanted) for row in rows}
-                finite = {step: v for step, v in values.items() if math.isfinite(v)}
+                reached = {row.n_resources: row.value(self.setting.wanted) for row in rows}
+                finite = {step: v for step, v in reached.items() if math.isfinite(v)}
                 self._log.report(trial.number, finite, pruned=trial.number in losses)
             if trial.number in losses:
                 evaluation = replace(evaluation, value=-losses[trial.number])
@@ -219,9 +221,8 @@ class SearchRun(Run):
         callbacks: Iterable[Callback],
         past: list[str],
     ) -> None:
-        super().__init__(
-            optimizer, evaluator, log, Directions.of(DIRECTION), None, list(callbacks)
-        )
+        directions = evaluator.setting.objectives.directions
+        super().__init__(optimizer, evaluator, log, directions, None, list(callbacks))
         self.past = past
         self.builtin: list[str] = []
         self.past_text = ""

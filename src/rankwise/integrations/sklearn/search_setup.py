@@ -14,15 +14,15 @@ from rankwise.archive.past_tasks import past_tasks
 from rankwise.archive.sources.optuna_storage import storage_origin
 from rankwise.context.data import Context
 from rankwise.estimators import EstimatorSpace, space_from
-from rankwise.estimators.built_in import sentence
+from rankwise.estimators.built_in import BuiltinPast, sentence
 from rankwise.estimators.parameter_names import kebab, text_of
 from rankwise.history.task import TaskSet
 from rankwise.integrations.sklearn.chosen_past import chosen_past, find_builtin, tell
 from rankwise.integrations.sklearn.dataset import Data
+from rankwise.integrations.sklearn.objectives import SECONDS, SearchObjectives, seconds_of
 from rankwise.integrations.sklearn.rungs import Folds, Rungs
 from rankwise.integrations.sklearn.search_loop import CrossValidation, SearchRun, Setting
 from rankwise.integrations.sklearn.search_study import (
-    DIRECTION,
     began,
     make_optimizer,
     note_search,
@@ -30,6 +30,7 @@ from rankwise.integrations.sklearn.search_study import (
 )
 from rankwise.run.loop import settle
 from rankwise.run.optimizer import Optimizer, check_seed
+from rankwise.run.several import joined
 from rankwise.space.encoder import Encoder
 from rankwise.storage.locations import model_folder
 from rankwise.storage.optuna_private import storage_of
@@ -38,6 +39,7 @@ from rankwise.storage.study_log import StudyLog, storage_errors
 
 if TYPE_CHECKING:
     from rankwise.integrations.sklearn.search_cv import RankwiseSearchCV
+    from rankwise.surrogates.empirical_bayes.surrogate import EmpiricalBayes
 
 _DESIGN_PART = 3  # the initial design has at most 1 / _DESIGN_PART of the trials
 
@@ -57,7 +59,8 @@ def make_run(
     encoder = Encoder(space.space)
     options = dict(search.options or {})
     methods.check_values(search.method, options)  # before a study is created
-    log = _open_log(search, data, splitter, space, encoder)
+    objectives = SearchObjectives.of(search, data)
+    log = _open_log(search, data, splitter, space, encoder, objectives)
     context = {} if search.context is None else data.features(rows=search.context == "rows")
     if context:
         with storage_errors(search.archive, "write"):
@@ -70,20 +73,23 @@ def make_run(
     settle(log, "options", {key: repr(value) for key, value in options.items()})
     n_jobs = settle(log, "n_jobs", joblib.effective_n_jobs(search.n_jobs))
     chosen = chosen_past(search, log)
-    own = TaskSet((), (), encoder.fingerprint)
-    if chosen in ("auto", "own"):
-        names = [log.study.study_name]
-        own = past_tasks(storage_of(log.study), encoder, before=began(log), exclude=names)
-    builtin = None
-    wanted = chosen == "builtin" or (
-        chosen == "auto" and not _only_own_have_rows(search.method, own)
-    )
-    if wanted and methods.get(search.method).transfer:
-        builtin = find_builtin(search, data, space, encoder)
-    past = own if builtin is None else replace(own, tasks=(*own.tasks, *builtin.tasks))
-    settle(log, "past tasks", past.digest)
-    known = None if builtin is None else builtin.surrogate
-    learnt = make_optimizer(search.method, log, encoder, past, search.progress, options, known)
+    pasts = {
+        metric: _past(search, log, space, encoder, chosen, metric)
+        for metric in objectives.scores or [_metric(search, data)]
+    }
+    own, builtin, past, _ = first = next(iter(pasts.values()))
+
+    def make(past: TaskSet, known: EmpiricalBayes | None = None) -> Optimizer:
+        return make_optimizer(search.method, log, encoder, past, search.progress, options, known)
+
+    if objectives.several:
+        timed = seconds_of(past)
+        each = [(timed, None) if name in SECONDS else pasts[name][2:] for name in objectives.names]
+        settle(log, "past tasks", "+".join(part.digest for part, _ in each))
+        learnt = joined([make(*part) for part in each])
+    else:
+        settle(log, "past tasks", past.digest)
+        learnt = make(*first[2:])
     optimizer = learnt.restarted(design=_design(search, log, space, learnt), seed=seed)
     optimizer.context = context
     rungs = Rungs.of(data.n_rows, data.classes, several=search.successive)
@@ -93,6 +99,7 @@ def make_run(
         rungs.splitters(Folds(splitter), data.labels, seed),
         search.refit,
         search.error_score,
+        objectives,
     )
     evaluator = CrossValidation(evaluate_candidates, n_jobs, setting, log)
     informed = optimizer.strategy.informed
@@ -104,6 +111,43 @@ def make_run(
         run.builtin = [t.name for t in builtin.tasks] if builtin is not None else []
         tell(search, run.past_text)
     return run
+
+
+def _metric(search: RankwiseSearchCV, data: Data) -> str:
+    """The name of the metric of a search with one objective; of several metrics the optimized."""
+    if isinstance(search.refit, str):
+        return search.refit
+    return data.scoring_name(search.scoring).partition(",")[0]
+
+
+def _past(
+    search: RankwiseSearchCV,
+    log: StudyLog,
+    space: EstimatorSpace,
+    encoder: Encoder,
+    chosen: str,
+    metric: str,
+) -> tuple[TaskSet, BuiltinPast | None, TaskSet, EmpiricalBayes | None]:
+    """The user's own past studies for a metric, the built-in ones, both, and what is learnt."""
+    own = TaskSet((), (), encoder.fingerprint)
+    if chosen in ("auto", "own"):
+        own = past_tasks(
+            storage_of(log.study),
+            encoder,
+            before=began(log),
+            exclude=[log.study.study_name],
+            metric=metric,
+        )
+    builtin = None
+    wanted = chosen == "builtin" or (
+        chosen == "auto" and not _only_own_have_rows(search.method, own)
+    )
+    if wanted and methods.get(search.method).transfer:
+        builtin = find_builtin(search, metric, space, encoder)
+    if builtin is None:
+        return own, None, own, None
+    past = replace(own, tasks=(*own.tasks, *builtin.tasks))
+    return own, builtin, past, builtin.surrogate
 
 
 def _only_own_have_rows(method: str, own: TaskSet) -> bool:
@@ -123,13 +167,27 @@ def _space(search: RankwiseSearchCV) -> EstimatorSpace:
 
 
 def _open_log(
-    search: RankwiseSearchCV, data: Data, splitter: Any, space: EstimatorSpace, encoder: Encoder
+    search: RankwiseSearchCV,
+    data: Data,
+    splitter: Any,
+    space: EstimatorSpace,
+    encoder: Encoder,
+    objectives: SearchObjectives,
 ) -> StudyLog:
     n_splits = splitter.get_n_splits(data.X, data.y, **data.split_params)
     label = space.name or kebab(type(search.estimator).__name__)
     name = search.name or unique_name(label, data.digest)
-    log = StudyLog(encoder, storage=search.archive, name=name, direction=DIRECTION)
-    facts = {"estimator": text_of(search.estimator), "space": space.name}
+    directions = objectives.directions
+    log = StudyLog(
+        encoder,
+        storage=search.archive,
+        name=name,
+        direction=directions.each,
+        metrics=directions.names,
+    )
+    facts: dict[str, Any] = {"estimator": text_of(search.estimator), "space": space.name}
+    if objectives.several:
+        facts["objectives"] = list(objectives.names)
     note_search(
         log, {**facts, "successive": search.successive, **data.facts(search.scoring, n_splits)}
     )

@@ -15,6 +15,7 @@ from rankwise.errors import StudyMismatchError
 from rankwise.history.task import TaskSet
 from rankwise.run.model_cache import learnt_optimizer
 from rankwise.run.optimizer import Optimizer
+from rankwise.run.several import Directions
 from rankwise.space.encoder import Encoder
 from rankwise.storage.locations import model_folder
 from rankwise.storage.optuna_private import storage_of
@@ -32,6 +33,7 @@ _SAME = (
     "n_columns",
     "data",
     "successive",
+    "objectives",
 )  # or scores cannot be compared
 _BEGAN = "began"
 _LONGEST = 60  # characters of the estimator names in a study name
@@ -57,10 +59,10 @@ def note_search(log: StudyLog, facts: Mapping[str, Any]) -> None:
         log.note("search", dict(facts))
     else:
         for what in _SAME:
-            if noted.get(what) != facts[what]:
+            if noted.get(what) != facts.get(what):
                 raise StudyMismatchError(
                     f"study {log.study.study_name!r} was run with {what} {noted.get(what)!r}, "
-                    f"not {facts[what]!r}: its scores cannot be compared; use another name"
+                    f"not {facts.get(what)!r}: its scores cannot be compared; use another name"
                 )
     if log.noted(_BEGAN) is None:
         log.note(_BEGAN, datetime.now().isoformat())
@@ -87,7 +89,7 @@ def make_optimizer(
     return learnt_optimizer(method, encoder, past, folder, known, **options)
 
 
-def in_memory(log: StudyLog, optimizer: Optimizer) -> optuna.Study:
+def in_memory(log: StudyLog, optimizer: Optimizer, directions: Directions) -> optuna.Study:
     """A copy of the study in memory, which can be pickled with the search."""
     study = log.study
     if isinstance(storage_of(study), optuna.storages.InMemoryStorage):
@@ -102,7 +104,13 @@ def in_memory(log: StudyLog, optimizer: Optimizer) -> optuna.Study:
                 return optuna.load_study(study_name=name, storage=memory)
     except Exception:  # the storage is unreachable, but the optimizer has the trials
         pass
-    known = StudyLog(optimizer.encoder, storage=None, name=name, direction=DIRECTION)
+    known = StudyLog(
+        optimizer.encoder,
+        storage=None,
+        name=name,
+        direction=directions.each,
+        metrics=directions.names,
+    )
     for trial in optimizer.trials:
         known.finish(trial)
     return known.study
