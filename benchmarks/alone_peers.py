@@ -13,7 +13,9 @@ Problems of the report:
 - `bbob`: the 24 functions of the BBOB suite in 2 and 5 dimensions; functions 2, 6, 10, 14, 18 and
   22 in 10, 20 and 40 dimensions; seed k runs on instance k + 1;
 - conditional and mixed: three test tasks each of tst-svm and oboe, one task of rbv2_rpart;
-- tables of scikit-learn: two tasks of hpobench-mlp (MLPClassifier, five numbers).
+- scikit-learn: two tasks of hpobench-mlp (a table of MLPClassifier, five numbers), and support
+  vector machines, random forests and gradient boosting in their ready-made spaces, evaluated anew
+  on data sets of scikit-learn (`sklearn_problems.py`).
 
 For development there are other instances (seed k runs on instance k + 11) of nine functions, up to
 six validation tasks, and other tasks of rbv2_rpart and hpobench-mlp.
@@ -49,6 +51,9 @@ from mbo import FALLBACK, PEERS, Cell, Optuna, Rankwise, parse_methods
 from problems import SPLITS, Problem, table_problem
 from problems import load as load_named
 from problems import names as named
+from sklearn_problems import FAMILY as SKLEARN
+from sklearn_problems import REPORT as TUNED
+from sklearn_problems import load as sklearn_problem
 
 import rankwise
 
@@ -82,7 +87,8 @@ def names(split: str, data: Path) -> list[str]:
     found = [f"{t}/{n}" for t in ("tst-svm", "oboe") for n in tasks[t][part][:tables]]
     rpart = [name for name in named(split, data) if name.startswith("rbv2_rpart/")][:few]
     mlp = _tasks(data / "hpobench-mlp")[0 if report else 1 :: 2][: 2 if report else None]
-    return [*bbob, *found, *rpart, *(f"hpobench-mlp/{name}" for name in mlp)]
+    tuned = [f"{SKLEARN}/{name}" for name in TUNED] if report else []
+    return [*bbob, *found, *rpart, *(f"hpobench-mlp/{name}" for name in mlp), *tuned]
 
 
 def load(name: str, seed: int, split: str, data: Path) -> Problem:
@@ -90,6 +96,8 @@ def load(name: str, seed: int, split: str, data: Path) -> Problem:
     family, _, task = name.partition("/")
     if family == "bbob":
         return bbob_problem(name, seed + (1 if split == "report" else 11))
+    if family == SKLEARN:
+        return sklearn_problem(name)
     if family in ("tst-svm", "oboe", "hpobench-mlp"):
         return table_problem(name, task, data / family)
     return load_named(name, data)
@@ -115,7 +123,7 @@ def group(name: str) -> str:
     if family == "bbob":
         dimension = int(name[-2:])
         return GROUPS[0 if dimension < 10 else 1 if dimension == 10 else 2]
-    return GROUPS[4 if family == "hpobench-mlp" else 3]
+    return GROUPS[4 if family in ("hpobench-mlp", SKLEARN) else 3]
 
 
 @cache

@@ -31,9 +31,44 @@ def test_one_exception_is_enough_for_a_hidden_switch():
     assert find_conditions(columns) == {"gamma": Condition("gamma?", (1,), hidden=True)}
 
 
-def test_numbers_are_no_parents():
-    columns = [number("depth", 1, 1), number("x", 0, 1)]
-    assert find_conditions(columns)["x"].hidden
+def integer(name, *values):
+    return Column(name, np.array(values, dtype=float), 0, whole=True)
+
+
+def test_a_number_that_is_no_integer_is_no_parent():
+    rate = Column("rate", np.array([1.0, 2.0, 3.0, 4.0]), 0)
+    assert find_conditions([rate, number("x", 0, 0, 1, 1)])["x"].hidden
+
+
+def test_an_integer_decides_by_a_bound():
+    columns = [
+        integer("layers", 1, 2, 4, 3, 1, 4),
+        number("units_1", 0, 1, 1, 1, 0, 1),
+        number("units_3", 0, 0, 1, 0, 0, 1),
+        number("short", 1, 0, 0, 0, 1, 0),
+    ]
+    assert find_conditions(columns) == {
+        "units_1": Condition("layers", (), beyond=(">", 1)),
+        "units_3": Condition("layers", (), beyond=(">", 3)),
+        "short": Condition("layers", (), beyond=("<", 2)),
+    }
+
+
+def test_values_of_an_integer_that_were_not_seen_count_as_beyond_the_bound():
+    columns = [integer("layers", 1, 1, 4, 4), number("units_2", 0, 0, 1, 1)]
+    assert find_conditions(columns)["units_2"].beyond == (">", 1)
+
+
+def test_one_trial_or_one_exception_is_no_bound():
+    once = [integer("layers", 1, 2, 4), number("x", 0, 0, 1)]
+    assert find_conditions(once)["x"].hidden
+    exception = [integer("layers", 1, 2, 4, 4, 4), number("x", 0, 1, 0, 1, 1)]
+    assert find_conditions(exception)["x"].hidden
+
+
+def test_a_choice_is_preferred_to_an_integer():
+    columns = [integer("n", 1, 2, 3, 4), choice("k", 0, 0, 1, 1), number("x", 0, 0, 1, 1)]
+    assert find_conditions(columns)["x"] == Condition("k", (1,))
 
 
 def test_a_parent_that_is_always_active_is_preferred_then_the_one_with_fewer_choices():

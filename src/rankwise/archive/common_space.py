@@ -62,7 +62,7 @@ class _Choices:
 class CommonSpace:
     """The union of the parameters of some studies.
 
-    A parameter that is not in every trial is conditional. If a categorical parameter decides
+    A parameter that is not in every trial is conditional. If a choice or an integer decides
     whether it is present, that is its condition. Otherwise a hidden boolean switch is added, which
     `encode` sets and `decode` leaves out. Parameters missing in the same trials share a switch.
 
@@ -174,7 +174,11 @@ class CommonSpace:
         codes = self._codes(params)
         sizes = {name: len(choices.values) for name, choices in self._choices.items()}
         names = self._everything.names
-        return [Column(name, codes[:, j], sizes.get(name, 0)) for j, name in enumerate(names)]
+        whole = {n for n, d in self.distributions.items() if isinstance(d, IntDistribution)}
+        return [
+            Column(name, codes[:, j], sizes.get(name, 0), name in whole and name in self._numbers)
+            for j, name in enumerate(names)
+        ]
 
     # ------------------------------------------------------------------ encode and decode
 
@@ -346,20 +350,29 @@ class CommonSpace:
             return ""
         if condition.hidden:
             return "not in every trial"
+        if condition.beyond is not None:
+            op, bound = condition.beyond
+            return f"if {condition.parent} {op} {bound}"
         values = [self._choices[condition.parent].values[k] for k in condition.choices]
         return f"if {condition.parent} is {' or '.join(map(repr, values))}"
 
     # ------------------------------------------------------------------ helpers
 
-    def _activating(self, names: Collection[str]) -> dict[str, list[Any]]:
+    def _activating(self, names: Collection[str]) -> dict[str, Any]:
         """Legal values of parents outside of `names` such that `names` are active."""
-        legal: dict[str, list[Any]] = {switch: [False] for switch in self._switches}
+        legal: dict[str, Any] = {switch: [False] for switch in self._switches}
         for name in names:
             condition = self.conditions.get(name)
             while condition is not None and condition.parent not in names:
                 parent = condition.parent
                 if condition.hidden:
                     legal[parent] = [True]
+                elif condition.beyond is not None:
+                    number = self._numbers[parent]
+                    low, high = legal.get(parent, (number.lower, number.upper))
+                    op, bound = condition.beyond
+                    inside = (max(low, bound + 1), high) if op == ">" else (low, min(high, bound - 1))
+                    legal[parent] = inside if inside[0] <= inside[1] else (low, high)
                 else:
                     labels = self._choices[parent].labels()
                     fitting = [labels[k] for k in condition.choices]
@@ -376,6 +389,8 @@ class CommonSpace:
         for child, condition in self.conditions.items():
             if condition.hidden:
                 when[child] = {condition.parent: True}
+            elif condition.beyond is not None:
+                when[child] = {condition.parent: condition.beyond}
             else:
                 labels = self._choices[condition.parent].labels()
                 when[child] = {condition.parent: [labels[k] for k in condition.choices]}

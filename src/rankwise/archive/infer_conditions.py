@@ -1,8 +1,9 @@
 """Infers the conditions of parameters from the trials that have them.
 
 A define-by-run study has no list of conditions. But if "gamma" is present in all trials with
-kernel "rbf" and in no others, kernel "rbf" is its condition. If no other parameter explains when
-it is present, a hidden boolean switch is added as its parent.
+kernel "rbf" and in no others, kernel "rbf" is its condition; if "units_2" is present in all trials
+with more than two layers, that is. If no other parameter explains when it is present, a hidden
+boolean switch is added as its parent.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import numpy as np
 
 from rankwise.types import Array, Mask
 
+_FEWEST = 2  # trials with, and trials without, a parameter that an integer decides on
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -23,11 +26,13 @@ class Column:
         name: name of the parameter.
         codes: (n,) index of the choice, any number for a numeric parameter; NaN where absent.
         n_choices: number of choices; 0 for a numeric parameter.
+        whole: True for an integer.
     """
 
     name: str
     codes: Array
     n_choices: int
+    whole: bool = False
 
     @property
     def present(self) -> Mask:
@@ -37,17 +42,19 @@ class Column:
 
 @dataclass(frozen=True)
 class Condition:
-    """A parameter is active if its parent has one of the given choices.
+    """A parameter is active if its parent has one of some choices, or lies beyond a bound.
 
     Attributes:
         parent: name of the parent parameter or of a hidden switch.
-        choices: indices of the choices; (1,), which means on, for a switch.
+        choices: indices of the choices; (1,), which means on, for a switch; () for an integer.
         hidden: True if the parent is a hidden switch.
+        beyond: for an integer, ">" or "<" and the bound.
     """
 
     parent: str
     choices: tuple[int, ...]
     hidden: bool = False
+    beyond: tuple[str, int] | None = None
 
 
 def find_conditions(columns: Sequence[Column]) -> dict[str, Condition]:
@@ -65,7 +72,7 @@ def find_conditions(columns: Sequence[Column]) -> dict[str, Condition]:
     # Parameters that can be parents come first.
     open_.sort(key=lambda c: (c.n_choices < 2, -int(c.present.sum())))
     unsolved = {c.name for c in open_}
-    parents = [c for c in columns if c.n_choices > 1 and c.name not in unsolved]
+    parents = [c for c in columns if _decides(c) and c.name not in unsolved]
     switches: dict[str, Column] = {}
     while open_:
         for column in open_:
@@ -80,9 +87,14 @@ def find_conditions(columns: Sequence[Column]) -> dict[str, Condition]:
             condition = Condition(switch, (1,), hidden=True)
         conditions[column.name] = condition
         open_.remove(column)
-        if column.n_choices > 1:
+        if _decides(column):
             parents.append(column)
     return conditions
+
+
+def _decides(column: Column) -> bool:
+    """True if a parameter may be a parent."""
+    return column.n_choices > 1 or column.whole
 
 
 def _explain(
@@ -94,9 +106,14 @@ def _explain(
     """The simplest parent that explains exactly when a parameter is present, or None."""
     candidates = sorted(
         [*parents, *switches.values()],
-        key=lambda p: (p.name in conditions, p.n_choices),
+        key=lambda p: (p.name in conditions, p.whole, p.n_choices),
     )
     for parent in candidates:
+        if parent.whole:
+            beyond = _beyond(child, parent)
+            if beyond is not None:
+                return Condition(parent.name, (), beyond=beyond)
+            continue
         choices, hidden = _deciding(child, parent), parent.name in switches
         # A switch can only explain parameters that are present when it is on.
         if choices is not None and (not hidden or choices == (1,)):
@@ -114,6 +131,26 @@ def _deciding(child: Column, parent: Column) -> tuple[int, ...] | None:
     if np.any((there > 0) & (there < seen)):
         return None
     return tuple(np.flatnonzero(there).tolist())
+
+
+def _beyond(child: Column, parent: Column) -> tuple[str, int] | None:
+    """The bound of an integer beyond which a parameter is always present; None if not exact.
+
+    Values between the largest without and the smallest with the parameter have not been seen;
+    they count as beyond the bound. A few trials agree with some bound by accident, so two are
+    wanted on either side.
+    """
+    if np.any(child.present & ~parent.present):
+        return None
+    values, there = parent.codes[parent.present], child.present[parent.present]
+    if min(np.count_nonzero(there), np.count_nonzero(~there)) < _FEWEST:
+        return None
+    inside, outside = values[there], values[~there]
+    if outside.max() < inside.min():
+        return ">", int(outside.max())
+    if inside.max() < outside.min():
+        return "<", int(outside.min())
+    return None
 
 
 def _free_name(name: str, taken: set[str]) -> str:

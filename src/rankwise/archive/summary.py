@@ -75,7 +75,7 @@ class Summary:
                 name: distribution_to_json(d) for name, d in self.space.distributions.items()
             },
             "conditions": {
-                child: [when.parent, when.choices, when.hidden]
+                child: [when.parent, when.choices, when.hidden, when.beyond]
                 for child, when in self.space.conditions.items()
             },
             "typical": dict(self.typical),
@@ -104,8 +104,8 @@ class Summary:
                 name: json_to_distribution(d) for name, d in content["distributions"].items()
             }
             conditions = {
-                child: Condition(parent, tuple(choices), hidden)
-                for child, (parent, choices, hidden) in content["conditions"].items()
+                child: Condition(parent, tuple(choices), hidden, beyond and tuple(beyond))
+                for child, (parent, choices, hidden, beyond) in content["conditions"].items()
             }
             space = CommonSpace(distributions, conditions)
             used = UsedPast.from_dict(content["used"]) or UsedPast()
