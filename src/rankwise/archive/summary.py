@@ -28,7 +28,7 @@ from rankwise.storage.locations import model_folder, storage_url
 from rankwise.storage.optuna_private import id_of_study, uncached
 from rankwise.storage.study_log import quiet_optuna, storage_errors
 
-_FORMAT = 4
+_FORMAT = 5
 
 
 @dataclass(frozen=True)
