@@ -21,8 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-for name in ("OMP", "MKL", "OPENBLAS"):
-    os.environ.setdefault(f"{name}_NUM_THREADS", "1")
+os.environ.update({f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")})
 
 import numpy as np
 import optuna

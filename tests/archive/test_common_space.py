@@ -327,6 +327,31 @@ def test_restricting_decides_the_parents_that_a_study_does_not_have():
     assert not all("gamma" in both.decode(row) for row in both.encoder.sample(20, rng))
 
 
+def layered() -> CommonSpace:
+    unit = IntDistribution(1, 9)
+    space = {"layers": IntDistribution(1, 4), **{f"units_{k}": unit for k in range(4)}}
+    trials = [
+        {"layers": n, **{f"units_{k}": 5 for k in range(n)}} for n in (1, 2, 3, 4, 4, 2, 1, 3)
+    ]
+    return CommonSpace.of([past("a", space, trials)])[0]
+
+
+def test_an_integer_decides_what_is_active():
+    common = layered()
+    assert common.condition_text("units_2") == "if layers > 2"
+    assert common.condition_text("units_0") == ""
+    rows = common.encoder.sample(40, np.random.default_rng(0))
+    for found in map(common.decode, rows):
+        assert set(found) == {"layers", *(f"units_{k}" for k in range(found["layers"]))}
+
+
+def test_restricting_decides_an_integer_that_a_study_does_not_have():
+    common = layered()
+    narrow = common.restricted({name: common.distributions[name] for name in ("units_2",)})
+    rows = narrow.encoder.sample(40, np.random.default_rng(0))
+    assert {narrow.decode(row)["layers"] for row in rows} == {3, 4}
+
+
 def test_children_that_exclude_each_other_leave_something():
     trials = [{"kernel": "rbf", "a": 1.0}, {"kernel": "poly", "b": 1.0}]
     space = {"kernel": KERNEL, "a": GAMMA, "b": GAMMA}

@@ -360,6 +360,7 @@ class CommonSpace:
 
     def _activating(self, names: Collection[str]) -> dict[str, Any]:
         """Legal values of parents outside of `names` such that `names` are active."""
+        # If two children exclude each other, the first one is active.
         legal: dict[str, Any] = {switch: [False] for switch in self._switches}
         for name in names:
             condition = self.conditions.get(name)
@@ -371,12 +372,12 @@ class CommonSpace:
                     number = self._numbers[parent]
                     low, high = legal.get(parent, (number.lower, number.upper))
                     op, bound = condition.beyond
-                    inside = (max(low, bound + 1), high) if op == ">" else (low, min(high, bound - 1))
-                    legal[parent] = inside if inside[0] <= inside[1] else (low, high)
+                    above, below = (bound + 1, high) if op == ">" else (low, bound - 1)
+                    if max(low, above) <= min(high, below):
+                        legal[parent] = (max(low, above), min(high, below))
                 else:
                     labels = self._choices[parent].labels()
                     fitting = [labels[k] for k in condition.choices]
-                    # If two children exclude each other, the first one is active.
                     both = [label for label in legal.get(parent, fitting) if label in fitting]
                     legal[parent] = both or legal[parent]
                 condition = self.conditions.get(parent)
