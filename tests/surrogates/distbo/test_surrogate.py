@@ -156,6 +156,34 @@ def test_the_first_proposal_needs_no_evaluation(method):
     assert next(iter(optimizer.similar_tasks())) in ("task 0.1", "task -0.2")
 
 
+@pytest.mark.parametrize("kind", ["gp", "blr"])
+def test_learnt_and_hand_made_features_describe_a_task_together(kind, tmp_path):
+    past, target = toy()
+    surrogate = DistributionalTransfer(kind=kind, handmade=True, steps=60)
+    surrogate.meta_fit(past.tasks, progress=False)
+    kept, manual = surrogate._past, DistributionalTransfer(kind=kind, description="manual")
+    names = kept.features
+    assert "hand_rows" not in names[:0] and len(names)
+    learnt = DistributionalTransfer(kind=kind, steps=60).meta_fit(past.tasks, progress=False)
+    assert kept.fixed.shape[1] == learnt._past.fixed.shape[1] + len(names)
+    manual.meta_fit(past.tasks, progress=False)
+    np.testing.assert_allclose(kept.fixed[:, -len(names) :], manual._past.fixed)
+    nothing = Task.of(np.empty((0, 1)), [], context=target)
+    X = np.linspace(0, 1, 9)[:, None]
+    expected = surrogate.fit(nothing).predict(X).mean
+    surrogate.save(tmp_path / "model")
+    found = DistributionalTransfer.load(tmp_path / "model")
+    np.testing.assert_allclose(found.fit(nothing).predict(X).mean, expected)
+    assert (learnt.fit(nothing).predict(X).mean != expected).any()
+
+
+def test_hand_made_features_must_be_there():
+    past, _ = toy()
+    bare = [Task.of(t.X, t.losses, context=Context({}, rows=t.context.rows)) for t in past.tasks]
+    with pytest.raises(OptionError, match="handmade"):
+        DistributionalTransfer(handmade=True, steps=5).meta_fit(bare, progress=False)
+
+
 def test_the_first_proposal_of_a_regression_is_one_of_the_pasts_best():
     past, target = toy()
     optimizer = Optimizer(ENCODER, method="dist-blr", tasks=past, context=target, seed=0, **QUICK)

@@ -37,10 +37,11 @@ class TaskDescriptions(nn.Module):
     In `fit` the last task is the target task; in `meta_fit` all tasks are source tasks.
 
     Args:
-        kind: How tasks are described; one of `past_tasks.DESCRIPTIONS`.
+        kind: How tasks are described; one of `contexts.DESCRIPTIONS`.
         data: Rows of each task's data set; None where they are not available.
         fixed: Descriptions (T, q). They are the result for the kind "manual" and for tasks
-            without rows, and the initial values of the parameters for the kind "index".
+            without rows, and the initial values of the parameters for the kind "index". For the
+            kind "data", columns beyond the embedding's are hand-made meta-features and stay.
         embedding: Embedding of rows, for the kind "data".
         sizes: Numbers of rows of the data sets (T,), relative to the largest.
         batch: Number of rows per data set and training step.
@@ -79,7 +80,8 @@ class TaskDescriptions(nn.Module):
             available = [t for t, rows in enumerate(self.data) if rows is not None]
             if available:
                 data = [rows for rows in self.data if rows is not None]
-                psi[available] = self.embedding(data, self.batch, rng)
+                learnt = self.embedding(data, self.batch, rng)
+                psi[available, : learnt.shape[1]] = learnt
         return torch.cat([psi, self.sizes], 1)
 
 

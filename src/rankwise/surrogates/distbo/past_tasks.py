@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,14 @@ from torch import Tensor
 
 from rankwise.context.data import Context, DataRows
 from rankwise.context.embedding import DataEmbedding
-from rankwise.errors import ModelFileError, RunWarning
+from rankwise.errors import ModelFileError, OptionError
 from rankwise.history.task import Task
+from rankwise.surrogates.distbo.contexts import (
+    common_numbers,
+    possible,
+    size_of,
+    warn_of_missing,
+)
 from rankwise.surrogates.distbo.models import (
     DistModel,
     JointBLR,
@@ -24,20 +29,14 @@ from rankwise.surrogates.distbo.models import (
     seeded,
 )
 from rankwise.surrogates.numeric.exact_gp import spread_over
-from rankwise.surrogates.source_ensembles.tst import shared_features
 from rankwise.types import Array
 
 if TYPE_CHECKING:
     from rankwise.surrogates.distbo.surrogate import DistributionalTransfer
 
-DESCRIPTIONS = ("data", "manual", "index")
-"""How a task is described: by an embedding of its data's rows ("data"), by meta-features
-("manual"), or by a free vector that is fitted to its trials ("index")."""
-
 _INDEX_SIZE = 4  # length of a description of the kind "index"
 _MIN_TRIALS = 5  # trials per source task that the Gaussian process uses at least
 _FAR = 10.0  # losses are clipped at the median plus this many distances from best to median
-_HAND = "hand_"  # prefix of the names of hand-made meta-features
 
 
 class Past(Rows):
@@ -46,7 +45,7 @@ class Past(Rows):
     The inherited X (N, d), y (N,) and task (N,) are the trials that the model uses.
 
     Attributes:
-        description: How the tasks are described; one of `DESCRIPTIONS`.
+        description: How the tasks are described; one of `contexts.DESCRIPTIONS`.
         names: Names of the tasks, without duplicates.
         best: Best configuration of each task (T, d).
         data: Rows of each data set; None where they are not available, as after loading a file.
@@ -56,7 +55,8 @@ class Past(Rows):
         unit: Standard deviation of all clipped losses.
         worst: Largest scaled loss.
         embedding: Embedding of rows; None unless `description` is "data".
-        features: Names of the k meta-features; empty unless `description` is "manual".
+        features: Names of the k meta-features; empty unless `description` is "manual" or they
+            follow the embedding in the descriptions.
         moments: Mean and standard deviation (2, k) of the meta-features.
         state: Learned parameters of the model and of the embedding.
     """
@@ -99,8 +99,8 @@ class Past(Rows):
         past.best = np.stack([t.X[int(np.argmin(t.losses))] for t in tasks])
         contexts = [t.context for t in tasks]
         past.data = [getattr(c, "rows", None) for c in contexts]
-        past.sizes = np.array([_size(c) for c in contexts])
-        past.description = _possible(options.description, contexts)
+        past.sizes = np.array([size_of(c) for c in contexts])
+        past.description = possible(options.description, contexts)
         past._describe(contexts, options)
         return past
 
@@ -122,12 +122,7 @@ class Past(Rows):
             rng = np.random.default_rng([options.seed, 3])
             self.fixed = rng.normal(size=(count, _INDEX_SIZE))
         elif self.description == "manual":
-            names = _common_numbers(contexts)
-            table = np.array([[c[n] for n in names] for c in contexts])
-            spread = table.std(axis=0)
-            self.features = tuple(names)
-            self.moments = np.stack([table.mean(axis=0), np.where(spread > 1e-9, spread, 1.0)])
-            self.fixed = (table - self.moments[0]) / self.moments[1]
+            self.fixed = self._meta_features(contexts)
         else:
             data = [d for d in self.data if d is not None]
             with seeded(options.seed):
@@ -135,6 +130,26 @@ class Past(Rows):
                 self.embedding = DataEmbedding.fitting(options.embedding, data, network)
             with torch.no_grad():
                 self.fixed = self.embedding(data).numpy()
+            if options.handmade:
+                if not common_numbers(contexts):
+                    raise OptionError(
+                        "handmade=True needs meta-features that all past studies have in their "
+                        "context; give each past study context=Context.of(X, y)"
+                    )
+                self.fixed = np.hstack([self.fixed, self._meta_features(contexts)])
+
+    def _meta_features(self, contexts: Sequence[Mapping[str, float]]) -> Array:
+        """Return the meta-features (T, k) of source tasks, scaled to mean 0 and deviation 1.
+
+        Sets `features` and `moments`.
+        """
+        names = common_numbers(contexts)
+        table = np.array([[c[n] for n in names] for c in contexts])
+        spread = table.std(axis=0)
+        self.features = tuple(names)
+        self.moments = np.stack([table.mean(axis=0), np.where(spread > 1e-9, spread, 1.0)])
+        scaled: Array = (table - self.moments[0]) / self.moments[1]
+        return scaled
 
     # ------------------------------------------------------------------ modules
 
@@ -190,23 +205,23 @@ class Past(Rows):
         data: list[DataRows | None] = [*self.data, None]
         embedding = copy.deepcopy(self.embedding)
         own = self.fixed.mean(axis=0)  # description of a target task without a usable context
-        if self.description == "manual":
+        if self.features:
             if all(name in context for name in self.features):
                 numbers = np.array([context[name] for name in self.features])
-                own = (numbers - self.moments[0]) / self.moments[1]
+                own[-len(numbers) :] = (numbers - self.moments[0]) / self.moments[1]
             else:
-                _warn_of_missing("meta-features")
-        elif self.description == "data":
+                warn_of_missing("meta-features")
+        if self.description == "data":
             rows = getattr(context, "rows", None)
             assert embedding is not None
             if rows is not None and embedding.accepts(rows):
                 data[-1] = rows
             else:
-                _warn_of_missing(
+                warn_of_missing(
                     "rows" if rows is None else "rows with the columns of the past data sets"
                 )
         size_known = isinstance(context, Context) or "rows" in context
-        size = _size(context) if size_known else float(self.sizes.mean())
+        size = size_of(context) if size_known else float(self.sizes.mean())
         sizes = np.append(self.sizes, size) / self.sizes.max()
         describe = TaskDescriptions(
             self.description,
@@ -354,54 +369,3 @@ def _names(tasks: Sequence[Task]) -> tuple[str, ...]:
         counts[name] = counts.get(name, 0) + 1
         names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return tuple(names)
-
-
-def _possible(wanted: str, contexts: Sequence[Mapping[str, float]]) -> str:
-    """Return how tasks can be described; warn if it is not the wanted way.
-
-    "data" needs rows in all contexts, "manual" needs a meta-feature that all contexts have, and
-    "index" needs nothing. The result is the first of these, starting at `wanted`, that works.
-
-    Args:
-        wanted: One of `DESCRIPTIONS`.
-        contexts: Contexts of the source tasks.
-    """
-    possible = wanted
-    if possible == "data" and any(getattr(c, "rows", None) is None for c in contexts):
-        possible = "manual"
-    if possible == "manual" and not _common_numbers(contexts):
-        possible = "index"
-    if possible != wanted:
-        lacking = "rows" if wanted == "data" else "meta-features"
-        instead = "their meta-features" if possible == "manual" else "their trials alone"
-        warnings.warn(
-            f"not all past studies have {lacking} in their context: they are compared by "
-            f"{instead}; give each past study context=Context.of(X, y)",
-            RunWarning,
-            stacklevel=2,
-        )
-    return possible
-
-
-def _common_numbers(contexts: Sequence[Mapping[str, float]]) -> list[str]:
-    """Return the names of meta-features that all contexts have.
-
-    If some of them are hand-made (their names begin with "hand_"), only these are returned.
-    """
-    shared = shared_features(contexts)
-    return [name for name in shared if name.startswith(_HAND)] or shared
-
-
-def _size(context: Mapping[str, float]) -> float:
-    """Return the number of rows of a task's data set; 1 if it is unknown."""
-    return float(getattr(context, "size", 0) or context.get("rows", 0.0) or 1.0)
-
-
-def _warn_of_missing(what: str) -> None:
-    """Warn that the target task has no usable context; `what` is what the context lacks."""
-    warnings.warn(
-        f"the target study's context has no {what} to compare with the past studies: it is "
-        "treated as an average study; give context=Context.of(X, y)",
-        RunWarning,
-        stacklevel=4,
-    )

@@ -33,8 +33,9 @@ from rankwise.errors import ModelFileError, OptionError, check_count, check_name
 from rankwise.history.task import Task, check_columns
 from rankwise.history.transforms import Standardize
 from rankwise.surrogates.base import Posterior, Surrogate
+from rankwise.surrogates.distbo.contexts import DESCRIPTIONS
 from rankwise.surrogates.distbo.models import JointBLR, ProductGP, Rows, descend, seeded
-from rankwise.surrogates.distbo.past_tasks import DESCRIPTIONS, Past
+from rankwise.surrogates.distbo.past_tasks import Past
 from rankwise.surrogates.empirical_bayes.past_functions import task_digest
 from rankwise.surrogates.transfer_base import TransferSurrogate
 from rankwise.types import Array
@@ -57,6 +58,8 @@ class DistributionalTransfer(TransferSurrogate):
             "manual" (meta-features) or "index" (a free vector per task). If a source task has no
             rows, "manual" replaces "data"; if the source tasks have no common meta-feature,
             "index" replaces "manual". Both cause a warning.
+        handmade: Append the meta-features to the embedding of the rows (only "data"), so that
+            learned and hand-made features describe a task together.
         embedding: How rows are embedded: one of `context.embedding.KINDS`, or "auto".
         steps: Largest number of training steps in `meta_fit`; training stops early when the
             evidence stops improving.
@@ -87,6 +90,7 @@ class DistributionalTransfer(TransferSurrogate):
         *,
         kind: str = "gp",
         description: str = "data",
+        handmade: bool = False,
         embedding: str = "auto",
         steps: int = _STEPS,
         retrain: int = _RETRAIN,
@@ -101,6 +105,7 @@ class DistributionalTransfer(TransferSurrogate):
         self.network = network
         self.kind = check_name("kind", kind, ("gp", "blr"))
         self.description = check_name("description", description, DESCRIPTIONS)
+        self.handmade = handmade
         self.scale = check_name("scale", scale, ("common", "task"))
         for name, value in (("steps", steps), ("batch", batch), ("rows", rows)):
             check_count(name, value)
@@ -225,8 +230,8 @@ class DistributionalTransfer(TransferSurrogate):
         return self._past.parts()
 
     def restore(self, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:
-        for name in ("kind", "description", "embedding", "scale", "own_noise"):
-            learnt = record["settings"][name]
+        for name in ("kind", "description", "handmade", "embedding", "scale", "own_noise"):
+            learnt = record["settings"].get(name, False)  # old files do not have "handmade"
             if learnt != getattr(self, name):
                 raise ModelFileError(
                     f"the model was learnt with {name}={learnt!r}, not {getattr(self, name)!r}: "

@@ -53,8 +53,9 @@ class DeepKernelGP(NeuralSurrogate):
     """Gaussian process with a deep kernel that is learnt from source tasks (FSBO, DKLM).
 
     `meta_fit` maximizes the marginal likelihood of minibatches of source tasks. `fit` fine-tunes
-    a copy of these weights on the target task. With `deep_set` (DKLM), the output of a Deep Set of
-    the evaluations is an additional input of the network.
+    a copy of these weights on the target task. While all losses of the target task are equal, it
+    conditions the process on the evaluations only. With `deep_set` (DKLM), the output of a Deep
+    Set of the evaluations is an additional input of the network.
 
     Args:
         kernel: "rbf" or "matern52".
