@@ -121,7 +121,7 @@ def main() -> None:
         "date": str(date.today()),
         "machine": f"{os.cpu_count()} cores, one thread, other work on the machine",
         "versions": f"rankwise {version('rankwise')}, optuna {version('optuna')}",
-        "command": f"python benchmarks/define_by_run.py --seeds {arguments.seeds}",
+        "command": [f"python benchmarks/define_by_run.py --seeds {arguments.seeds}"],
         "protocol": f"{MARKS[-1]} trials, {arguments.seeds} seeds; no past studies.",
         "tables": {
             "value": {
