@@ -393,6 +393,15 @@ def test_restricting_to_another_kind_is_an_error():
 # ---------------------------------------------------------------------- what a study lacks
 
 
+def test_a_typical_value_that_is_not_legal_is_fixed_at_the_nearest_one():
+    """Good trials of studies that have a parameter as a float, where most have an integer."""
+    common = CommonSpace({"n": IntDistribution(0, 8, step=4), "x": FloatDistribution(0, 1)})
+    rng = np.random.default_rng(0)
+    for value, nearest in ((9e-6, 0), (3.2, 4), (100.0, 8)):
+        narrow = common.restricted({"x": FloatDistribution(0, 1)}, {"n": value})
+        assert {narrow.decode(row)["n"] for row in narrow.encoder.sample(5, rng)} == {nearest}
+
+
 def test_what_a_study_lacks_is_fixed():
     params = [
         {"kernel": "rbf", "gamma": 0.1, "C": 1.0},

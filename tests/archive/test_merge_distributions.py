@@ -145,6 +145,17 @@ def test_what_cannot_be_encoded_is_missing(distribution, reason):
     assert unify([of("b", F(0, 1)), both], {"x": distribution}) == ({"y": F(0, 1)}, {})
 
 
+@pytest.mark.parametrize(
+    ("low", "step", "width"), [(-1099511627780.0, 3.0, 3.5e13), (0.05, 0.1, 3.5e9)]
+)
+def test_grids_of_many_steps_end_on_a_step(low, step, width):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        grid = F(low, low, step=step)
+        merged = merge([(F(low, low + width), 0.0)], wanted=grid)
+    assert merged.low == low and merged.step == step and merged.high > low + 0.99 * width
+
+
 def test_a_study_without_parameters_is_left_out():
     assert unify([past("empty", {}, [{}])]) == ({}, {"empty": "it has no parameters"})
 

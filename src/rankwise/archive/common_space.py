@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from optuna.distributions import (
@@ -335,9 +335,11 @@ class CommonSpace:
                 legal[name] = [wanted if wanted in some else some[0]]
                 narrow._fixed[name] = float(labels.index(legal[name][0]))
             elif name in self._numbers:
-                code = self._numbers[name].nearest(np.array([value], dtype=float))
-                legal[name] = (value, value)
-                narrow._fixed[name] = float(code[0])
+                # It may come from a study with another kind or grid, so it is made legal.
+                proposed = self.encoder.parameters[self.encoder.names.index(name)]
+                [code] = cast(Number, proposed).nearest(np.array([value], dtype=float))
+                legal[name] = (float(code), float(code))
+                narrow._fixed[name] = float(code)
             else:  # the parameter has one value only
                 narrow._fixed[name] = 0.0
         narrow.encoder = self.encoder.restricted(legal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from optuna.distributions import (
@@ -204,9 +205,11 @@ def merge(
         return IntDistribution(int(low), int(last), log=log, step=whole)
     if log or step is None:
         return FloatDistribution(float(low), float(high), log=log)
-    # Rounding errors of sums of steps would make Optuna report a range off the grid.
-    low = float(f"{low:.12g}")
-    high = float(f"{low + math.floor((high - low) / step + 1e-9) * step:.12g}")
+    # Rounding errors of sums of steps would make Optuna report a range off the grid. It counts in
+    # decimals, too.
+    digits = 10 - math.floor(math.log10(step))
+    low, steps = round(low, digits), math.floor((high - low) / step + 1e-9)
+    high = float(Decimal(str(low)) + steps * Decimal(str(step)))
     return FloatDistribution(low, high, step=step)
 
 
