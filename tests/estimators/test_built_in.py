@@ -17,7 +17,7 @@ from rankwise import RankwiseSampler, RankwiseSearchCV
 from rankwise.archive import open_archive
 from rankwise.builtin import records
 from rankwise.builtin.metrics import recorded_metric
-from rankwise.errors import RunWarning, UnknownNameError
+from rankwise.errors import ArchiveError, FallbackError, RunWarning, UnknownNameError
 from rankwise.estimators import choice_of, space_from, space_of
 from rankwise.estimators.built_in import builtin_past, canonical, sentence
 from rankwise.estimators.builtin_source import studies_at
@@ -172,6 +172,43 @@ def test_a_sampler_starts_from_built_in_studies_with_the_objectives_names(tmp_pa
         study.optimize(objective, n_trials=3)
     assert "model__alpha" in sampler._past.names and 1e-2 < asked[0] < 1e3
     assert sampler.trust(study) is not None
+
+
+@pytest.fixture
+def ridge_is_damaged(monkeypatch):
+    def read(learner, kind):
+        if learner == "ridge":
+            raise ArchiveError("the built-in past is damaged")
+        return read_records(learner, kind)
+
+    read_records = records.read_records
+    monkeypatch.setattr("rankwise.estimators.builtin_source.read_records", read)
+
+
+@pytest.mark.filterwarnings("ignore:the built-in past is damaged")
+def test_a_damaged_file_does_not_cost_the_other_archives(tmp_path, ridge_is_damaged, caplog):
+    def objective(trial):
+        return abs(trial.suggest_float("alpha", 1e-3, 1e3, log=True) - 1)
+
+    url, quiet = f"sqlite:///{tmp_path}/mine.db", optuna.samplers.RandomSampler(seed=0)
+    for k in range(3):
+        mine = optuna.create_study(storage=url, study_name=f"mine-{k}", sampler=quiet)
+        mine.optimize(objective, n_trials=6)
+    sources = ["builtin:ridge:regression", url]
+    with pytest.warns(RunWarning, match="damaged; the other past studies are used"):
+        archive = open_archive(sources)
+    assert [s.name for s in archive.studies] == ["mine-0", "mine-1", "mine-2"]
+    assert archive.left_out == {"builtin:ridge:regression": "the built-in past is damaged"}
+    with pytest.raises(ArchiveError, match="damaged"):  # nothing else was asked for
+        open_archive(sources[:1])
+
+    sampler = RankwiseSampler(sources, seed=0)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(objective, n_trials=1)
+    assert "alpha" in sampler._past.names and "damaged; using the other past" in caplog.text
+    strict = optuna.create_study(sampler=RankwiseSampler(sources, seed=0, strict=True))
+    with pytest.raises(FallbackError, match="damaged"):
+        strict.optimize(objective, n_trials=1)
 
 
 def test_a_sampler_goes_on_without_a_damaged_file(monkeypatch, caplog):

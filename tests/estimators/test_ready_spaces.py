@@ -47,6 +47,17 @@ def data_for(kind, seed=0):
 
 
 @pytest.mark.parametrize(("name", "kind"), VARIANTS)
+@pytest.mark.parametrize("seed", [None, 3])
+def test_estimators_can_be_cloned_with_and_without_a_seed(name, kind, seed):
+    try:
+        estimator = estimators.make_estimator(name, kind, seed)
+    except OptionError as error:
+        pytest.skip(str(error))
+    own = clone(estimator).get_params()
+    assert own == estimator.get_params() and own.get("random_state") in (None, seed)
+
+
+@pytest.mark.parametrize(("name", "kind"), VARIANTS)
 def test_random_configurations_fit_without_a_warning(name, kind):
     estimator = estimator_of(name, kind)
     found = estimators.space_of(estimator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,7 +22,7 @@ from rankwise.archive.past_study import PastStudy
 from rankwise.archive.sources import optuna_storage
 from rankwise.archive.sources.base import Contents, ReadOptions
 from rankwise.archive.sources.registry import source_of
-from rankwise.errors import ArchiveError, OptionError
+from rankwise.errors import ArchiveError, OptionError, RunWarning
 from rankwise.storage.study_log import without_password
 
 _logger = logging.getLogger(__name__)
@@ -224,12 +225,23 @@ class _Found:
             self._keep(contents.origin or without_password(str(source)), contents)
         elif isinstance(source, Sequence) and source:
             for one in source:
-                self.add(one)
+                self._add_one_of(one, len(source))
         else:
             raise ArchiveError(
                 "an archive is an Optuna storage or its URL, a file, a folder, an Archive or a "
                 f"list of these, not {source!r}"
             )
+
+    def _add_one_of(self, source: Any, several: int) -> None:
+        """Read one of several sources; a damaged built-in file does not cost the others."""
+        try:
+            self.add(source)
+        except ArchiveError as error:
+            if several == 1 or not str(source).startswith("builtin:"):
+                raise
+            self.left_out[str(source)] = str(error)
+            self.origins.append("")
+            warnings.warn(f"{error}; the other past studies are used", RunWarning, stacklevel=2)
 
     def _keep(self, origin: str, contents: Contents) -> None:
         """Add the studies that pass the filters."""

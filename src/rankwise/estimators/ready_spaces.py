@@ -99,7 +99,8 @@ def make_estimator(name: str, kind: str = CLASSIFICATION, seed: int | None = Non
         estimator = getattr(importlib.import_module(module), cls)(**row.settings)
     except ImportError as error:
         raise OptionError(f"{name} needs its package: pip install {module}") from error
-    if accepts(estimator, "random_state"):
+    # CatBoost cannot be cloned with random_state=None.
+    if seed is not None and accepts(estimator, "random_state"):
         estimator.set_params(random_state=seed)
     return estimator
 

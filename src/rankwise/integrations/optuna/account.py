@@ -38,6 +38,7 @@ class Account:
         self.strict = strict
         self.fallbacks: dict[str, int] = {}
         self._told: dict[str, str] = {}
+        self._new: set[tuple[str, str]] = set()
 
     def fall_back(self, kind: str, reason: str, error: BaseException | None = None) -> None:
         """Count a fall-back, and log it at number 1, 10, 100 and so on.
@@ -78,6 +79,15 @@ class Account:
         with suppress(Exception):  # a storage that cannot be written must not end a study
             if storage.get_study_user_attrs(id_of_study(study)).get(PAST) != facts:
                 storage.set_study_user_attr(id_of_study(study), PAST, facts)
+
+    def new_parameters(self, study: Study, names: Sequence[str]) -> None:
+        """Log once per study and parameter that no past study has it."""
+        new = [name for name in names if (study.study_name, name) not in self._new]
+        if new:
+            self._new.update((study.study_name, name) for name in new)
+            kind = "parameter" if len(new) == 1 else "parameters"
+            listed = ", ".join(map(repr, new))
+            _visible.info("no past study has %s %s: learnt from this study alone", kind, listed)
 
     def describe(self, study: Study, trial: FrozenTrial, facts: Mapping[str, Any]) -> None:
         """Store facts about a trial."""

@@ -478,8 +478,7 @@ class RankwiseSampler(BaseSampler):
         if past is not None:
             new = sorted({*known} - {*odd} - names | past.new & {*known})
             if new and self._warn:
-                text = f"no past study has {', '.join(new)}: learnt from this study alone"
-                self._say(text, logging.INFO)
+                self._account.new_parameters(study, new)
             chosen = new_choice(known, trials, number, past.tried)
             if chosen:  # it is compared with the best trial, where all else is equal
                 best = finished.params[finished.ranking[0]] if finished.ok.any() else {}
@@ -544,6 +543,9 @@ class RankwiseSampler(BaseSampler):
                 )
                 return None
             self.past_ = self._past.used
+            left_out = {} if self.past_ is None else self.past_.left_out
+            for address in {*self._builtin} & {*left_out}:
+                self._account.fall_back("using the other past studies", left_out[address])
         if self.past_ is not None:
             self._account.used(study, self.past_)
         return self._past if self._past.names else None
