@@ -243,14 +243,15 @@ class CommonSpace:
         """The median of each number and the most frequent value of each choice over trials."""
         found: dict[str, Any] = {}
         for name in self.distributions:
-            values = [trial[name] for trial in params if name in trial]
-            if values and name in self._choices:
-                known = self._choices[name].values
-                codes = [k for v in values if (k := as_choice(v, known)) is not None]
-                if codes:
-                    found[name] = known[Counter(codes).most_common(1)[0][0]]
-            elif numbers := sorted(n for v in values if (n := as_number(v)) is not None):
-                found[name] = numbers[(len(numbers) - 1) // 2]
+            choices = self._choices.get(name)
+            if choices is not None:
+                codes = _choice_codes(params, name, choices)
+                if counts := Counter(codes[~np.isnan(codes)].astype(int).tolist()):
+                    found[name] = choices.values[counts.most_common(1)[0][0]]
+            else:
+                numbers = _number_codes(params, name)
+                if len(numbers := np.sort(numbers[~np.isnan(numbers)])):
+                    found[name] = float(numbers[(len(numbers) - 1) // 2])
         return found
 
     def tried(self, params: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

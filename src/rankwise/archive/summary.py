@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import optuna
 from optuna.distributions import BaseDistribution, distribution_to_json, json_to_distribution
@@ -29,6 +30,8 @@ from rankwise.storage.optuna_private import id_of_study, uncached
 from rankwise.storage.study_log import quiet_optuna, storage_errors
 
 _FORMAT = 5
+
+_SUMMARIES: WeakKeyDictionary[Archive, Summary] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,14 @@ class Summary:
 
     @classmethod
     def of(cls, archive: Archive) -> Summary:
-        """Summarize an archive with at least one study."""
+        """Summarize an archive with at least one study; an archive is summarized once."""
+        known = _SUMMARIES.get(archive)
+        if known is None:
+            known = _SUMMARIES[archive] = cls._of(archive)
+        return known
+
+    @classmethod
+    def _of(cls, archive: Archive) -> Summary:
         # Values of the best trials, and of other trials for parameters that these do not have.
         best = [study.params[study.ranking[0]] for study in archive.studies]
         everything = [params for study in archive.studies for params in study.params]

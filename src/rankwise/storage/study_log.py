@@ -414,9 +414,10 @@ def storage_errors(storage: object, verb: str) -> Iterator[None]:
         raise
     except Exception as error:  # SQLAlchemy, drivers and files raise many types
         shown = without_password(f"the storage {storage}: {_first_line(error)}")
-        raise StorageError(
-            f"cannot {verb} {shown}; check the address, the folder and the permissions"
-        ) from error
+        advice = "check the address, the folder and the permissions"
+        if isinstance(error.__cause__ or error, _DAMAGED):  # what was read makes no sense
+            advice = "it is damaged, or another version of Optuna has written it"
+        raise StorageError(f"cannot {verb} {shown}; {advice}") from error
 
 
 def without_password(text: str) -> str:
@@ -424,6 +425,12 @@ def without_password(text: str) -> str:
     return re.sub(r"://([^:@/\s]*):\S*@", r"://\1:***@", text)
 
 
+_DAMAGED = (ArithmeticError, AssertionError, KeyError, RecursionError)
+
+
 def _first_line(error: BaseException) -> str:
-    text = str(error.__cause__ or error).strip() or type(error).__name__
+    error = error.__cause__ or error
+    text = str(error).strip() or type(error).__name__
+    if isinstance(error, KeyError):
+        text = f"unknown entry {text}"
     return text.splitlines()[0]

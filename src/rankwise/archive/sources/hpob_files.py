@@ -135,6 +135,11 @@ def _check_depth(path: Path) -> None:
 
 def _only_space(path: Path) -> str:
     ids = _ids(path)
+    if not ids:
+        raise ArchiveError(
+            f"{path} has no search spaces: a JSON file holds tables as HPO-B's do, by space and "
+            "data set; save trials with one JSON object per line as .jsonl"
+        )
     if len(ids) != 1:
         raise ArchiveError(f"{path} has {len(ids)} search spaces; name one: space= one of {ids}")
     return ids[0]

@@ -12,6 +12,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rankwise._core.words import count
 from rankwise.archive.sources.base import Contents, ReadOptions
 from rankwise.archive.sources.cells import is_empty, number
@@ -352,10 +354,17 @@ def _parquet(file: Path) -> _Table:
     return _Table(
         columns,
         [
-            {c: v for c, v, known in zip(columns, row, mask, strict=True) if known}
+            {c: _flat(v) for c, v, known in zip(columns, row, mask, strict=True) if known}
             for row, mask in zip(rows, there, strict=True)
         ],
     )
+
+
+def _flat(cell: Any) -> Any:
+    """A cell as it is, or a list or a mapping as text, as in files of lines."""
+    if isinstance(cell, dict | list | tuple | np.ndarray):
+        return json.dumps(cell, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v))
+    return cell
 
 
 def _some(names: Sequence[str], most: int = 8) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from rankwise.types import Array
+from rankwise.types import Array, Mask
 
 _SQRT5 = math.sqrt(5.0)
 LENGTHSCALES = (math.log(0.025), math.log(1e4))  # bounds of the log length-scales
@@ -275,6 +276,12 @@ def _negative_log_posterior(
     return -value / n, -gradient / n
 
 
+@lru_cache(8)
+def _lower_part(n: int) -> Mask:
+    """Mask (n, n) of the lower triangle."""
+    return np.tri(n, dtype=bool)
+
+
 def evidence(S: Array, y: Array, kernel: Kernel, noise: float) -> tuple[float, Array, float]:
     """Compute the log evidence of y (n,), the matrix W (n, n) and d(log evidence) / d(log noise).
 
@@ -293,7 +300,7 @@ def evidence(S: Array, y: Array, kernel: Kernel, noise: float) -> tuple[float, A
     K[np.diag_indices_from(K)] = 1.0 + noise
     L = cholesky(K)
     inverse, _ = lapack.dpotri(L, lower=1)
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    inverse = np.where(_lower_part(len(inverse)), inverse, inverse.T)
     ones = inverse.sum(axis=1)
     constant = float(ones @ y) / float(ones.sum())
     alpha = inverse @ (y - constant)
