@@ -127,6 +127,16 @@ def test_pruners_end_trainings_and_the_sampler_learns_from_them(stripes):
     assert study.best_value < 0.5
 
 
+def test_minimize_reports_epochs_and_its_pruner_ends_trainings(stripes):
+    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2)
+    result = rankwise.minimize(
+        objective(stripes, epochs=3), SPACE, trials=5, method="random", seed=0, pruner=pruner
+    )
+    curves = [t.curve for t in result.trials if t.status in ("ok", "pruned")]
+    assert {len(curve) for curve in curves} > {3} and max(map(max, curves)) == 3
+    assert result.best_trial.value == pytest.approx(min(result.best_trial.curve.values()))
+
+
 def test_a_study_goes_on_after_networks_that_cannot_be_trained(stripes):
     naive = convnet_space((6, 6), max_layers=2, buildable=False, batch_sizes=(16, 32))
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))

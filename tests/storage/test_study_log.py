@@ -102,7 +102,8 @@ def test_trials_of_others_that_have_no_loss_are_read_for_what_they_are(url):
     study.enqueue_trial({"x": 0.5, "y": 0.5})
     result = minimize(bowl, SPACE, trials=4, method="random", seed=0, storage=url, name="theirs")
     found = [(t.number, t.status) for t in result.trials]
-    assert found == [(1, "failed"), (2, "ok"), (4, "ok"), (5, "ok")]
+    assert found == [(1, "pruned"), (2, "ok"), (4, "ok"), (5, "ok")]
+    assert result.best_trial.number != 1 and result.trials[0].last == -99.0
 
 
 def test_a_study_of_several_objectives_is_refused(url):

@@ -278,13 +278,14 @@ def _task(encoder: Encoder, name: str, study: Any) -> Task:
                 "the space: encode it with Encoder(space).encode"
             )
         return replace(study, name=name)
-    direction, several, directions = "minimize", None, ()
+    direction, several, directions, pruned = "minimize", None, (), None
     if hasattr(study, "trials"):  # a `Trials`
         direction, directions = study.direction, getattr(study, "directions", ())
         m = len(directions)
         if m > 1:
             several = np.array([t.values or (np.nan,) * m for t in study.trials], dtype=float)
-        study = ([t.configuration for t in study.trials], [t.value for t in study.trials])
+        pruned = [t.pruned for t in study.trials]
+        study = ([t.configuration for t in study.trials], [t.last for t in study.trials])
     configurations, values = study
     try:
         X = encoder.encode(list(configurations))
@@ -292,6 +293,7 @@ def _task(encoder: Encoder, name: str, study: Any) -> Task:
             X,
             values,
             direction=direction,
+            pruned=pruned,
             name=name,
             objectives=several,
             directions=directions,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from rankwise.types import Configuration
 
 PENDING = "pending"
+PRUNED = "pruned"
+"""Status of a trial that was stopped early; its last reported value is in its curve."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Trial:
     Attributes:
         number: trials are numbered from 0 in the order in which they were proposed.
         configuration: the active hyperparameters.
-        status: "pending", "ok", "failed", "invalid" or "timeout".
+        status: "pending", "ok", "failed", "invalid", "timeout" or "pruned".
         value: the loss, smaller is better; NaN unless the status is "ok". Where a result or
             a callback shows a trial, it is in the user's own direction.
         cost: seconds of the evaluation; NaN if unknown.
@@ -27,6 +29,7 @@ class Trial:
         shared: True if the method did not propose the trial alone with all earlier trials known:
             it belongs to an initial design or a batch, or was told without being asked for.
         values: losses of all objectives, of which `value` is the first; empty with one objective.
+        curve: intermediate values by step that the objective reported; turned like the value.
     """
 
     number: int
@@ -38,8 +41,22 @@ class Trial:
     proposal_seconds: float = math.nan
     shared: bool = False
     values: tuple[float, ...] = ()
+    curve: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def pruned(self) -> bool:
+        """True if the trial was stopped early after it had reported a number."""
+        return self.status == PRUNED and math.isfinite(self.last)
+
+    @property
+    def last(self) -> float:
+        """The value; of a pruned trial the last reported one, NaN if there is none."""
+        if self.status != PRUNED or not self.curve:
+            return self.value
+        return self.curve[max(self.curve)]
 
     def turned(self, signs: Sequence[float]) -> Trial:
         """The trial with its values times a sign for each objective."""
         values = tuple(s * v for s, v in zip(signs, self.values, strict=False))
-        return replace(self, value=signs[0] * self.value, values=values)
+        curve = {step: signs[0] * value for step, value in self.curve.items()}
+        return replace(self, value=signs[0] * self.value, values=values, curve=curve)

@@ -22,8 +22,8 @@ class NetworkObjective:
     """Objective that trains the network of a configuration of `convnet_space`.
 
     The loss is one minus the validation score. Pass the object itself to `rankwise.minimize`. For
-    Optuna's `study.optimize`, use `trial_objective`: it reports every epoch, so that pruners
-    (successive halving, Hyperband) can stop bad trainings.
+    Optuna's `study.optimize`, use `trial_objective`. Both report every epoch, so that pruners
+    (`RankwisePruner`, successive halving, Hyperband) can stop bad trainings.
 
     With `inherit`, a network starts from the weights of the best earlier network from which it
     can be grown: one with the same or a smaller number of layers, of the same kinds in the same
@@ -61,19 +61,27 @@ class NetworkObjective:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_forebears": {}}  # too large to send to other processes
 
-    def __call__(self, configuration: Mapping[str, Any], on_epoch: Report | None = None) -> float:
+    def __call__(
+        self,
+        configuration: Mapping[str, Any],
+        on_epoch: Report | None = None,
+        report: Callable[[float, int], Any] | None = None,
+    ) -> float:
         """Compute the loss of a configuration; NaN if training ended during the first epoch.
 
         Args:
             configuration: configuration of `convnet_space`.
             on_epoch: additional callback after every epoch, see `ConvNetClassifier`.
+            report: told the loss and the number of every epoch; `rankwise.minimize` gives it, and
+                its pruner may stop the training.
 
         Raises:
             GeometryError, TrainingDiverged, NetworkTooLarge: the network cannot be trained.
         """
         others = dict(self.parameters)
-        if on_epoch is not None:
-            others["on_epoch"] = _both(others.get("on_epoch"), on_epoch)
+        for extra in (on_epoch, None if report is None else _losses_to(report)):
+            if extra is not None:
+                others["on_epoch"] = _both(others.get("on_epoch"), extra)
         network = ConvNetClassifier.from_configuration(configuration, **others)
         network.fit(self.X, self.y, initial=self.forebear(network) if self.inherit else None)
         if network.best_score_ is None:
@@ -145,6 +153,16 @@ def report_to(trial: optuna.Trial) -> Report:
             raise optuna.TrialPruned(f"after epoch {epoch}")
 
     return report
+
+
+def _losses_to(report: Callable[[float, int], Any]) -> Report:
+    """Make a callback that reports the loss of every epoch."""
+
+    def on_epoch(epoch: int, score: float | None, network: ConvNetClassifier) -> None:
+        assert score is not None
+        report(1.0 - score, epoch)
+
+    return on_epoch
 
 
 def _both(first: Report | None, second: Report) -> Report:

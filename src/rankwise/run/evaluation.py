@@ -5,16 +5,21 @@ Worker processes import this module and nothing else of the library, so it must 
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 from rankwise.history.task import FAILED, INVALID, OK, TIMEOUT
+from rankwise.history.trial import PRUNED
 
-Objective = Callable[[dict[str, Any]], Any]
+Objective = Callable[..., Any]
+"""Function of a configuration, and of `report` if it has a parameter of that name."""
+Watch = Callable[[float, int], bool]
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class Evaluation:
         error: error message.
         kind: exception type and line, without the parts that differ from call to call.
         values: values of all objectives; empty with one objective.
+        curve: intermediate values by step that the objective reported.
     """
 
     status: str
@@ -36,23 +42,89 @@ class Evaluation:
     error: str = ""
     kind: str = ""
     values: tuple[float, ...] = ()
+    curve: dict[int, float] = field(default_factory=dict)
+
+
+class Stopped(Exception):
+    """Ends the call of an objective whose trial is stopped early; `report` raises it."""
+
+
+class Report:
+    """The argument `report` of an objective: records an intermediate value.
+
+    Args:
+        watch: told the value and the step; True stops the trial. None never stops it.
+
+    Attributes:
+        curve: reported values by step.
+    """
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch = watch
+        self.curve: dict[int, float] = {}
+
+    def __call__(self, value: float, step: int) -> None:
+        """Record a value; the arguments are those of `optuna.Trial.report`.
+
+        Args:
+            value: value in the direction of the study; NaN counts as the worst.
+            step: step of the training, from 0, such as an epoch.
+
+        Raises:
+            TypeError: the value is not a number, or the step not an integer from 0.
+            Stopped: the pruner stops the trial.
+        """
+        if isinstance(step, bool) or not isinstance(step, Integral) or step < 0:
+            raise TypeError(f"report(value, step): a step is an integer from 0, not {step!r}")
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"report(value, step): {value!r} is not a number") from None
+        self.curve[int(step)] = number
+        if self._watch is not None and self._watch(number, int(step)):
+            raise Stopped(f"after step {step}")
+
+
+def reports(objective: Objective) -> bool:
+    """True if an objective has a parameter `report`."""
+    try:
+        return "report" in inspect.signature(objective).parameters
+    except (TypeError, ValueError):  # some callables have no signature
+        return False
 
 
 def evaluate(
-    objective: Objective, configuration: Mapping[str, Any], objectives: int = 1
+    objective: Objective,
+    configuration: Mapping[str, Any],
+    objectives: int = 1,
+    watch: Watch | None = None,
 ) -> Evaluation:
     """Call the objective with a copy of the configuration and catch exceptions.
 
-    `SystemExit`, which training scripts raise, is caught as well; Ctrl-C is not.
+    `SystemExit`, which training scripts raise, is caught as well; Ctrl-C is not. An objective with
+    a parameter `report` gets a `Report`.
 
     Args:
         objective: function to call.
         configuration: its argument.
         objectives: number of values that it returns.
+        watch: see `Report`.
     """
+    report = Report(watch) if objectives == 1 and reports(objective) else None
+    found = _call(objective, configuration, objectives, report)
+    return found if report is None else replace(found, curve=report.curve)
+
+
+def _call(
+    objective: Objective, configuration: Mapping[str, Any], objectives: int, report: Report | None
+) -> Evaluation:
+    """Call the objective and turn what happens into an evaluation, without the curve."""
+    more = {} if report is None else {"report": report}
     start = time.perf_counter()
     try:
-        returned = objective(dict(configuration))
+        returned = objective(dict(configuration), **more)
+    except Stopped as stop:
+        return Evaluation(PRUNED, cost=time.perf_counter() - start, error=str(stop))
     except (Exception, SystemExit) as error:
         status = TIMEOUT if isinstance(error, TimeoutError) else FAILED
         return _failure(status, error, time.perf_counter() - start)

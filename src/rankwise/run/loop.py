@@ -28,11 +28,12 @@ from rankwise.errors import (
     is_number,
 )
 from rankwise.history.task import OK, Task, TaskSet, as_task_set
-from rankwise.history.trial import PENDING, Trial
+from rankwise.history.trial import PENDING, PRUNED, Trial
 from rankwise.run.display import make_display
 from rankwise.run.evaluation import Evaluation, Objective
 from rankwise.run.model_cache import learnt_optimizer
 from rankwise.run.optimizer import Optimizer, check_seed
+from rankwise.run.pruning import check_pruner, watch_with
 from rankwise.run.result import Result
 from rankwise.run.several import Directions, joint_optimizer
 from rankwise.run.workers import Evaluator
@@ -73,6 +74,7 @@ def minimize(
     progress: bool | None = None,
     grow: str | Growing | None = None,
     models: str | os.PathLike[str] | None = None,
+    pruner: optuna.pruners.BasePruner | None = None,
     **options: Any,
 ) -> Result:
     """Find the configuration with the smallest (or largest) value of an objective.
@@ -83,7 +85,7 @@ def minimize(
 
     Args:
         objective: maps a configuration (a dict of the active hyperparameters) to a number, or to
-            several numbers if there are several directions.
+            several numbers if there are several directions. See `pruner` for a second parameter.
         space: a ConfigSpace space, a dict as in `rankwise.make_space`, or an encoder, such as the
             result of `rankwise.bounding_box`.
         trials: stop when the study has this many trials, including those of an earlier run; 30
@@ -115,6 +117,9 @@ def minimize(
             `seconds`). `rankwise.Growing` has more settings. A resumed study keeps its setting.
         models: folder for the model that is learnt from `tasks`, so that a later call with the
             same tasks, method and options loads it. None keeps no model.
+        pruner: an Optuna pruner, such as `rankwise.RankwisePruner(archive)`. It may stop a trial
+            when the objective reports a value: an objective with a parameter `report` gets a
+            function that is called as ``report(value, step)``. It needs n_jobs=1 and no timeout.
         **options: options of the method; see `rankwise.methods.get(method).options`.
 
     Raises:
@@ -134,6 +139,7 @@ def minimize(
     trials = _check_limits(trials, seconds, target)
     watchers: list[Callback] = [callbacks] if callable(callbacks) else list(callbacks)
     evaluator = Evaluator(objective, n_jobs, timeout, len(directions.each))
+    check_pruner(pruner, evaluator, directions)
     encoder = space if isinstance(space, Encoder) else Encoder(space)
     _check_options(method, options)
     past = as_task_set(tasks)
@@ -172,6 +178,7 @@ def minimize(
     checked = _settled_growth(log, checked, grow)
     optimizer = checked.restarted(design=design, seed=seed)
     optimizer.context = context
+    watch_with(pruner, evaluator, log)
     run = Run(optimizer, evaluator, log, directions, target, watchers)
     shown = " and ".join(directions.each)
     with make_display(progress, trials, seconds, shown) as display:
@@ -291,6 +298,7 @@ class Run:
                 values=[
                     s * v for s, v in zip(self.directions.signs, evaluation.values, strict=False)
                 ],
+                curve={step: self.sign * v for step, v in evaluation.curve.items()},
             )
             self.log.finish(done)
             self._complain(done, evaluation)
@@ -298,7 +306,7 @@ class Run:
 
     def _complain(self, trial: Trial, evaluation: Evaluation) -> None:
         """Warn once about each kind of failure, so that a bug in the objective is noticed."""
-        if evaluation.status != OK and evaluation.kind not in self._complained:
+        if evaluation.status not in (OK, PRUNED) and evaluation.kind not in self._complained:
             self._complained.add(evaluation.kind)
             warnings.warn(
                 f"trial {trial.number} {evaluation.status}: {evaluation.error}",

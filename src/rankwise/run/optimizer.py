@@ -19,7 +19,7 @@ from rankwise.context.data import known_facts
 from rankwise.errors import OptionError, SpaceExhausted, check_name, is_number
 from rankwise.history.build import build_task
 from rankwise.history.task import INVALID, OK, STATUSES, Task, TaskSet
-from rankwise.history.trial import PENDING, Trial
+from rankwise.history.trial import PENDING, PRUNED, Trial
 from rankwise.run.next_row import make_design, next_row, trial_rng
 from rankwise.space.design import Design
 from rankwise.space.encoder import Encoder
@@ -274,6 +274,7 @@ class Optimizer:
         status: str | None = None,
         error: str = "",
         values: Sequence[float] = (),
+        curve: Mapping[int, float] | None = None,
     ) -> Trial:
         """Record the evaluation of a pending trial.
 
@@ -281,9 +282,11 @@ class Optimizer:
             number: number of the trial.
             value: see `tell`; so are the other arguments.
             cost: seconds of the evaluation.
-            status: "ok", "failed", "invalid" or "timeout"; by default derived from the value.
+            status: "ok", "failed", "invalid", "timeout" or "pruned"; by default derived from the
+                value.
             error: error message.
             values: losses of all objectives, if there are several; `value` is the first.
+            curve: intermediate losses by step.
 
         Raises:
             OptionError: there is no pending trial of this number.
@@ -291,7 +294,7 @@ class Optimizer:
         if number not in self._trials or self._trials[number].status != PENDING:
             raise OptionError(f"there is no pending trial {number}")
         done = _finished(self._trials[number], value, cost, status, error)
-        self._trials[number] = replace(done, values=tuple(values))
+        self._trials[number] = replace(done, values=tuple(values), curve=dict(curve or {}))
         return self._trials[number]
 
     # ------------------------------------------------------------------ helpers
@@ -348,9 +351,10 @@ class Optimizer:
             several = np.array([t.values or (np.nan,) * m for t in trials], dtype=float)
         return build_task(
             self._matrix([t.number for t in trials]),
-            [t.value for t in trials],
+            [t.last for t in trials],
             costs=[t.cost for t in trials],
-            statuses=[t.status for t in trials],
+            statuses=[_status(t) for t in trials],
+            pruned=[t.pruned for t in trials],
             shared=[t.shared for t in trials],
             context=self.context,
             objectives=several,
@@ -393,7 +397,7 @@ def _finished(
     value = float(value)
     if status is None:
         status = OK if math.isfinite(value) else INVALID
-    check_name("status", status, STATUSES)
+    check_name("status", status, (*STATUSES, PRUNED))
     if status == OK and not math.isfinite(value):
         status = INVALID
     return replace(
@@ -403,6 +407,13 @@ def _finished(
         cost=math.nan if cost is None else float(cost),
         error=error,
     )
+
+
+def _status(trial: Trial) -> str:
+    """The status of a trial in a task: a pruned one has a loss if it reported a number."""
+    if trial.status != PRUNED:
+        return trial.status
+    return OK if trial.pruned else INVALID
 
 
 def check_seed(seed: int | None) -> int:

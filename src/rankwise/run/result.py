@@ -12,7 +12,7 @@ import numpy as np
 from rankwise.acquisition.hypervolume import hypervolume, on_front, reference_point
 from rankwise.errors import check_name
 from rankwise.history.task import OK
-from rankwise.history.trial import Trial
+from rankwise.history.trial import PRUNED, Trial
 from rankwise.types import Array, Configuration, sign_of
 
 if TYPE_CHECKING:
@@ -256,8 +256,12 @@ class Result:
         else:
             lines.append(f"best value {self.best_value:.6g} in trial {self.best_trial.number}")
             lines.append(f"best configuration {self.best_configuration}")
-        if succeeded < len(self.trials):
-            lines.append(f"{len(self.trials) - succeeded} trials without a value: see history")
+        stopped = sum(t.status == PRUNED for t in self.trials)
+        if stopped:
+            lines.append(f"{stopped} trials were stopped early")
+        if succeeded + stopped < len(self.trials):
+            missing = len(self.trials) - succeeded - stopped
+            lines.append(f"{missing} trials without a value: see history")
         if self.unsaved:
             lines.append(f"not written to the storage: trials {self.unsaved}")
         return "\n".join(lines)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from numbers import Integral
 
 import joblib
@@ -13,7 +14,14 @@ from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoo
 from rankwise.errors import OptionError, is_number
 from rankwise.history.task import FAILED, TIMEOUT
 from rankwise.history.trial import Trial
-from rankwise.run.evaluation import Evaluation, Objective, evaluate, evaluate_numbered, wake
+from rankwise.run.evaluation import (
+    Evaluation,
+    Objective,
+    evaluate,
+    evaluate_numbered,
+    reports,
+    wake,
+)
 
 
 class Evaluator:
@@ -26,6 +34,12 @@ class Evaluator:
         timeout: seconds after which an evaluation is stopped. With a timeout, evaluations always
             run in worker processes on this machine.
         objectives: number of values that the objective returns.
+
+    Attributes:
+        watch: told number, value and step of each reported value; True stops the trial. Worker
+            processes do not use it.
+        in_process: True if evaluations run in this process.
+        reports: True if the objective reports intermediate values.
     """
 
     def __init__(
@@ -44,13 +58,28 @@ class Evaluator:
         self._objective, self._objectives = objective, objectives
         self.n_jobs: int = joblib.effective_n_jobs(int(n_jobs))
         self._timeout = timeout
+        self.watch: Callable[[int, float, int], bool] | None = None
         self._pool: ProcessPoolExecutor | None = None  # for evaluations with a timeout
+
+    @property
+    def in_process(self) -> bool:
+        """See above."""
+        return self.n_jobs == 1 and self._timeout is None
+
+    @property
+    def reports(self) -> bool:
+        """See above."""
+        return self._objectives == 1 and reports(self._objective)
 
     def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Evaluation]]:
         """Evaluate a batch of at most n_jobs trials; yields each result when it is ready."""
-        if self.n_jobs == 1 and self._timeout is None:
+        if self.in_process:
             for trial in trials:
-                yield trial, evaluate(self._objective, trial.configuration, self._objectives)
+                watch = None if self.watch is None else partial(self.watch, trial.number)
+                yield (
+                    trial,
+                    evaluate(self._objective, trial.configuration, self._objectives, watch),
+                )
         else:
             yield from self._run_in_workers(list(trials))
 

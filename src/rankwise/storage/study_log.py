@@ -28,7 +28,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rankwise.errors import ConfigurationError, StorageError, StudyMismatchError
 from rankwise.history.task import FAILED, INVALID, OK
-from rankwise.history.trial import PENDING, Trial
+from rankwise.history.trial import PENDING, PRUNED, Trial
 from rankwise.space.encoder import Encoder
 from rankwise.space.parameters import Choice, Number, Parameter, stable_name
 from rankwise.storage.optuna_private import id_of_trial, storage_of
@@ -76,6 +76,7 @@ class StudyLog:
         self._written: dict[int, dict[str, Any]] = {}
         self._reported: dict[int, dict[int, float]] = {}
         self._pruned: set[int] = set()
+        self._written_steps: dict[int, set[int]] = {}  # of trials that are running
         self.size = 0  # number of trials in the study, including those of other programs
         self._signs = [sign_of(one) for one in wanted]
         self._warned = False
@@ -138,9 +139,33 @@ class StudyLog:
             values: values by step, in the study's own direction.
             pruned: True if the trial was pruned; its last value is its result.
         """
-        self._reported[number] = dict(values)
+        self._reported.setdefault(number, {}).update(values)
         if pruned:
             self._pruned.add(number)
+
+    def step(self, number: int, value: float, step: int) -> bool:
+        """Record an intermediate value of a running trial at once, and ask the study's pruner.
+
+        Args:
+            number: number of the trial.
+            value: the value, in the study's own direction.
+            step: its step.
+
+        Returns:
+            True if the pruner stops the trial.
+        """
+        self._reported.setdefault(number, {})[step] = value
+        running = self._open.get(number)
+        if running is None:
+            return False
+        stops = False
+        with self._kept_on_failure():
+            written = self._written_steps.setdefault(number, set())
+            if step not in written:
+                running.report(value, step)
+                written.add(step)
+            stops = running.should_prune()
+        return stops
 
     def start(self, trial: Trial) -> None:
         """Record that a trial's evaluation begins."""
@@ -183,9 +208,11 @@ class StudyLog:
         for key, value in self._attributes(trial).items():
             if key not in written or written[key] != value:
                 running.set_user_attr(key, value)
-        for step, reported in self._reported.get(trial.number, {}).items():
-            running.report(reported, step)
-        if trial.number in self._pruned:
+        there = self._written_steps.get(trial.number, set())
+        for step, reported in self._curve(trial).items():
+            if step not in there:
+                running.report(reported, step)
+        if self._was_pruned(trial):
             self.study.tell(running, state=TrialState.PRUNED)
         elif trial.status == OK:
             self.study.tell(running, self._values(trial))
@@ -213,10 +240,11 @@ class StudyLog:
     def _frozen(self, trial: Trial) -> FrozenTrial:
         states = {PENDING: TrialState.RUNNING, OK: TrialState.COMPLETE}
         state = states.get(trial.status, TrialState.FAIL)
-        reported = self._reported.get(trial.number, {})
+        reported = self._curve(trial)
         values = self._values(trial) if trial.status == OK else None
-        if trial.number in self._pruned:
-            state, values = TrialState.PRUNED, [reported[max(reported)]]
+        if self._was_pruned(trial):
+            last = reported[max(reported)]
+            state, values = TrialState.PRUNED, [last] if math.isfinite(last) else None
         params = {
             name: _to_optuna(self._parameters[name], value)
             for name, value in trial.configuration.items()
@@ -233,6 +261,15 @@ class StudyLog:
             frozen.datetime_start = datetime.now() - timedelta(seconds=trial.cost)
         return frozen
 
+    def _curve(self, trial: Trial) -> dict[int, float]:
+        """Intermediate values of a trial in the study's own direction."""
+        return {**trial.turned(self._signs).curve, **self._reported.get(trial.number, {})}
+
+    def _was_pruned(self, trial: Trial) -> bool:
+        """True if a trial was stopped early after it had reported a value."""
+        stopped = trial.number in self._pruned or trial.status == PRUNED
+        return stopped and bool(self._curve(trial))
+
     def _values(self, trial: Trial) -> list[float]:
         """The values of a trial in the study's own directions."""
         turned = trial.turned(self._signs)
@@ -243,7 +280,7 @@ class StudyLog:
         kept: dict[str, Any] = {_key(k): v for k, v in values.items() if math.isfinite(v)}
         if trial.shared:
             kept[_key("shared")] = True
-        if trial.status not in (OK, PENDING):
+        if trial.status not in (OK, PENDING, PRUNED):
             kept[_key("status")] = trial.status
             kept[_key("error")] = trial.error
         return {**kept, **self._facts.get(trial.number, {})}
@@ -268,16 +305,20 @@ class StudyLog:
         )
         if not stored.state.is_finished():
             self._open[stored.number] = optuna.Trial(self.study, id_of_trial(stored))
+            self._written_steps[stored.number] = set(stored.intermediate_values)
             return trial
+        trial = replace(trial, curve=dict(stored.intermediate_values))
         if math.isnan(trial.cost) and stored.duration is not None:
             trial = replace(trial, cost=stored.duration.total_seconds())
         if stored.state == TrialState.PRUNED:
-            return replace(trial, status=FAILED, error="pruned")
+            status = PRUNED if trial.curve else FAILED
+            return replace(trial, status=status, error="pruned").turned(self._signs)
         values = stored.values
         if not values or len(values) != len(self._signs):
-            return replace(trial, status=str(attributes.get(_key("status"), FAILED)))
+            trial = replace(trial, status=str(attributes.get(_key("status"), FAILED)))
+            return trial.turned(self._signs)
         if not all(map(math.isfinite, values)):
-            return replace(trial, status=INVALID)
+            return replace(trial, status=INVALID).turned(self._signs)
         several = tuple(values) if len(values) > 1 else ()
         return replace(trial, status=OK, value=values[0], values=several).turned(self._signs)
 

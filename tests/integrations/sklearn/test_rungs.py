@@ -7,13 +7,17 @@ import math
 import numpy as np
 import optuna
 import pytest
+from optuna.pruners import NopPruner
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 from support.estimators import BOWL, Slow
 
+import rankwise
 from rankwise import Encoder, RankwiseSearchCV, Trial, make_space
 from rankwise.archive.past_tasks import past_tasks
+from rankwise.errors import OptionError
 from rankwise.integrations.sklearn import cv_results, search_loop
 from rankwise.integrations.sklearn.rungs import (
     Folds,
@@ -119,6 +123,43 @@ def test_stopped_trials_teach_the_model():
     early = search.cv_results_["mean_test_score"][search.cv_results_["trial"] < 6]
     assert np.median(late) > np.median(early)
     assert search.best_score_ > -0.01
+
+
+class Above(optuna.pruners.BasePruner):
+    """Stops what has less than a score after 200 rows."""
+
+    def prune(self, study, trial):
+        return trial.last_step == 200 and trial.intermediate_values[200] < -0.3
+
+
+def test_a_pruner_decides_who_goes_on(tmp_path):
+    archive = f"sqlite:///{tmp_path}/a.db"
+    search = search_of(archive, method="random", pruner=Above(), name="a").fit(ROWS)
+    study = optuna.load_study(study_name="a", storage=archive)
+    stopped = 0
+    for trial in study.trials:
+        curve = trial.intermediate_values
+        if curve[200] < -0.3:
+            stopped += 1
+            assert trial.state.name == "PRUNED" and list(curve) == [200]
+        else:
+            assert trial.state.name == "COMPLETE" and sorted(curve) == [200, 600, 1800]
+    assert 0 < stopped < 12 and search.best_score_ == study.best_value
+    assert clone(search).pruner is search.pruner
+
+
+def test_past_searches_teach_the_pruner(tmp_path):
+    archive = f"sqlite:///{tmp_path}/a.db"
+    for k in range(2):
+        search_of(archive, method="random", pruner=NopPruner(), name=f"p{k}", random_state=k).fit(
+            ROWS
+        )
+    pruner = rankwise.RankwisePruner(archive, longest=1800)
+    search = search_of(archive, method="random", pruner=pruner, random_state=9).fit(ROWS)
+    assert set(pruner.past_) == {"p0", "p1"}
+    assert "pruned" in [t.status for t in search.result_.trials]
+    with pytest.raises(OptionError, match="successive=True"):
+        search_of(pruner=pruner, successive=False).fit(ROWS)
 
 
 class StopAt:

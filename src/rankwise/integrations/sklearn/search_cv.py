@@ -38,6 +38,7 @@ from rankwise.run.loop import Callback
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
+    from optuna.pruners import BasePruner
     from optuna.storages import BaseStorage
 
 
@@ -92,6 +93,9 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
             a ninth, then on a third of the training rows, and the best third so far continues.
             Small data sets have fewer steps, or none. `cv_results_` has a row for each step, with
             `n_resources`; the best is chosen among configurations evaluated on all rows.
+        pruner: with `successive`, an Optuna pruner that decides after each step which trials
+            continue, such as `rankwise.RankwisePruner(archive)`, which learns that from past
+            searches; steps are numbers of rows. None lets the best third continue.
         random_state: seed; the same value and `n_jobs` give the same trials.
         error_score: as in scikit-learn; a trial whose mean score is NaN has failed.
         timeout: stop starting new trials after this many seconds.
@@ -143,6 +147,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         "objectives": ["array-like", None],
         "choose": [str, None],
         "successive": ["boolean"],
+        "pruner": [HasMethods(["prune"]), None],
         "random_state": ["random_state"],
         "timeout": [Interval(Real, 0, None, closed="neither"), None],
         "callbacks": [callable, Iterable, None],
@@ -173,6 +178,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         objectives: Sequence[str] | None = None,
         choose: str | None = None,
         successive: bool = False,
+        pruner: BasePruner | None = None,
         random_state: int | np.random.RandomState | None = None,
         error_score: Any = np.nan,
         timeout: float | None = None,
@@ -202,6 +208,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.objectives = objectives
         self.choose = choose
         self.successive = successive
+        self.pruner = pruner
         self.random_state = random_state
         self.timeout = timeout
         self.callbacks = callbacks
@@ -270,17 +277,17 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         return super().get_metadata_routing()
 
     def __sklearn_clone__(self) -> Self:
-        # A copy of a storage in memory would be another archive.
+        # A copy of a storage in memory would be another archive; pruners may have one, too.
         bare = copy.copy(self)
-        bare.archive, bare.callbacks = None, None
+        bare.archive, bare.callbacks, bare.pruner = None, None, None
         twin: Self = super(RankwiseSearchCV, bare).__sklearn_clone__()
-        twin.archive, twin.callbacks = self.archive, self.callbacks
+        twin.archive, twin.callbacks, twin.pruner = self.archive, self.callbacks, self.pruner
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         if "_running" in state:  # scikit-learn sends the search to its worker processes
-            state = {**state, "_running": None, "archive": None, "callbacks": None}
+            state |= {"_running": None, "archive": None, "callbacks": None, "pruner": None}
         return state
 
     @override

@@ -51,6 +51,7 @@ class Setting:
         wanted: name of the optimized metric, or any other value of `refit`.
         error_score: `error_score` of scikit-learn.
         objectives: objectives of the search.
+        pruned: True if the study's pruner decides which trials continue.
     """
 
     space: EstimatorSpace
@@ -59,6 +60,7 @@ class Setting:
     wanted: Any
     error_score: Any
     objectives: SearchObjectives
+    pruned: bool = False
 
 
 class CrossValidation(Evaluator):
@@ -155,10 +157,20 @@ class CrossValidation(Evaluator):
         """The trials that continue with the next rung."""
         if rung == self.setting.rungs.last:
             return []
+        if self.setting.pruned:
+            rows = {row.number: row for row in found if row.rung == rung}
+            return [trial for trial in trials if self._may_go_on(rows[trial.number])]
         reached = self.reached(more=found)
         seen = [number for number in sorted(reached) if rung in reached[number]]
         losses = [reached[number][rung] for number in seen]
         return [trial for trial in trials if goes_on(seen.index(trial.number), losses)]
+
+    def _may_go_on(self, row: Row) -> bool:
+        """True if the pruner does not stop a trial after a row; a failed fit never goes on."""
+        value = row.value(self.setting.wanted)
+        if not math.isfinite(value):
+            return False
+        return not self._log.step(row.number, value, row.n_resources)
 
     def _cross_validate(self, trials: Sequence[Trial], rung: int) -> list[Row]:
         params = [self.setting.space.params(trial.configuration) for trial in trials]

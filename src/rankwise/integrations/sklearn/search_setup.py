@@ -13,6 +13,7 @@ from rankwise import methods
 from rankwise.archive.past_tasks import past_tasks
 from rankwise.archive.sources.optuna_storage import storage_origin
 from rankwise.context.data import Context
+from rankwise.errors import OptionError
 from rankwise.estimators import EstimatorSpace, space_from
 from rankwise.estimators.built_in import BuiltinPast, sentence
 from rankwise.estimators.parameter_names import kebab, text_of
@@ -60,6 +61,8 @@ def make_run(
     options = dict(search.options or {})
     methods.check_values(search.method, options)  # before a study is created
     objectives = SearchObjectives.of(search, data)
+    if search.pruner is not None and not search.successive:
+        raise OptionError("pruner= needs successive=True: without it a trial has a single step")
     log = _open_log(search, data, splitter, space, encoder, objectives)
     context = {} if search.context is None else data.features(rows=search.context == "rows")
     if context:
@@ -100,7 +103,10 @@ def make_run(
         search.refit,
         search.error_score,
         objectives,
+        search.pruner is not None,
     )
+    if search.pruner is not None:
+        log.study.pruner = search.pruner
     evaluator = CrossValidation(evaluate_candidates, n_jobs, setting, log)
     informed = optimizer.strategy.informed
     run = SearchRun(
