@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 
 import optuna
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from support.shell import QUICK, commands, data, enter
 from rankwise.cli.studies_file import Copy, read_studies_file, studies_path, write_studies_file
 from rankwise.errors import ArchiveError
 
+DIRECTIONS = [StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE]
 plain = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3)
 finite = st.floats(-1e6, 1e6)
 
@@ -71,9 +73,10 @@ def studies(draw):
     space = draw(st.dictionaries(st.text(min_size=1, max_size=3), distributions(), max_size=3))
     return Copy(
         draw(st.text(min_size=1, max_size=5)),
-        draw(st.sampled_from([StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE])),
+        tuple(draw(st.lists(st.sampled_from(DIRECTIONS), min_size=1, max_size=3))),
         draw(st.dictionaries(st.text(max_size=3), plain, max_size=2)),
         [draw(trials(k, space)) for k in range(draw(st.integers(0, 3)))],
+        draw(st.sampled_from([(), ("error", "seconds")])),
     )
 
 
@@ -173,3 +176,51 @@ def test_the_twin_of_a_comparison_is_no_past_study(rankwise):
     assert sorted(third["past"]) == ["one", "two"]
     shown = rankwise("archive", "ls")
     assert "not used: two-without-history: it is the comparison" in shown.err
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_studies_with_several_objectives_come_back_as_they_were(rankwise, named):
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        storage="sqlite:///a.db", study_name="both", directions=["minimize", "maximize"]
+    )
+    if named:
+        study.set_metric_names(["seconds", "accuracy"])
+    study.sampler = optuna.samplers.RandomSampler(seed=0)
+
+    def objective(trial):
+        x = trial.suggest_float("x", 0, 1)
+        if trial.number == 2:
+            raise ValueError
+        return x, x
+
+    study.optimize(objective, n_trials=5, catch=ValueError)
+    one = optuna.create_study(storage="sqlite:///a.db", study_name="one")
+    one.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
+    out = rankwise("archive", "export", "trials.csv", "--archive", "a.db")
+    assert out.code == 0 and "7 trials of 2 studies" in out.out
+    table = pd.read_csv("trials.csv")
+    both = table[table["study"] == "both"]
+    assert list(both["value"].dropna()) == [t.values[0] for t in study.trials if t.values]
+    assert list(both["value_2"].dropna()) == [t.values[1] for t in study.trials if t.values]
+    assert table[table["study"] == "one"]["value_2"].isna().all()
+    assert rankwise("archive", "import", "trials.csv", "--archive", "b.db").code == 0
+    assert rankwise("archive", "import", "a.db", "--archive", "c.db").code == 0
+    for archive in "bc":
+        again = optuna.load_study(study_name="both", storage=f"sqlite:///{archive}.db")
+        assert again.directions == study.directions and again.metric_names == study.metric_names
+        assert [t.values for t in again.trials] == [t.values for t in study.trials]
+        assert [t.params for t in again.trials] == [t.params for t in study.trials]
+        assert len(again.best_trials) == 4
+
+
+def test_a_file_of_an_earlier_version_is_read(tmp_path):
+    table = tmp_path / "trials.csv"
+    table.write_text("study,value\n")
+    write_studies_file([Copy("a", (StudyDirection.MAXIMIZE,), {}, [])], table)
+    document = json.loads(studies_path(table).read_text())
+    assert document["version"] == 1
+    for key in ("directions", "metrics"):
+        del document["studies"][0][key]
+    studies_path(table).write_text(json.dumps(document))
+    assert read_studies_file(table)[0].directions == (StudyDirection.MAXIMIZE,)

@@ -12,6 +12,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from rankwise._core.words import count
 from rankwise.archive.agreement import Agreement, agreement
+from rankwise.archive.curves import CurveFacts, curves_of
 from rankwise.archive.merge_distributions import not_unified
 from rankwise.archive.names import likely_renames
 from rankwise.history.task import OK
@@ -29,7 +30,7 @@ class StudyFacts:
 
     With several objectives, `direction` lists them and `best` is the first value of the trial that
     the fewest others dominate. `infeasible` trials violate a constraint; trials with a `curve`
-    have intermediate values.
+    have intermediate values, about which `curve_facts` says more.
     """
 
     name: str
@@ -41,6 +42,7 @@ class StudyFacts:
     best: float
     infeasible: int = 0
     curves: int = 0
+    curve_facts: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Description:
         notes: what was recognised, dropped and left out when the sources were read.
         renames: likely new names of parameters by old name, see `likely_renames`.
         not_unified: for each study with parameters that are not used, which and why.
+        curves_left_out: the reason, by name, why the curves of a study cannot teach a pruner.
     """
 
     origin: str
@@ -103,6 +106,7 @@ class Description:
     notes: tuple[str, ...] = ()
     renames: dict[str, str] = field(default_factory=dict)
     not_unified: dict[str, str] = field(default_factory=dict)
+    curves_left_out: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as dicts, lists, numbers and texts; None for an unknown agreement."""
@@ -126,12 +130,16 @@ class Description:
         for s in self.studies[:_SHOWN]:
             line = f"  {s.name}: {count(s.trials, 'trial')}, {s.direction}, best {s.best:g}"
             line += f", {s.infeasible} infeasible" if s.infeasible else ""
-            lines.append(line + (f", {s.curves} with a curve" if s.curves else ""))
+            lines.append(line + (f", {s.curve_facts}" if s.curve_facts else ""))
         if len(self.studies) > _SHOWN:
             lines.append(f"  ... and {len(self.studies) - _SHOWN} more")
         if self.left_out:
             lines.append(f"{count(len(self.left_out), 'study')} left out")
             lines += [f"  {name}: {why}" for name, why in self.left_out.items()]
+        if self.curves_left_out:
+            studies = count(len(self.curves_left_out), "study")
+            lines.append(f"curves of {studies} cannot teach a pruner")
+            lines += [f"  {name}: {why}" for name, why in self.curves_left_out.items()]
         if self.parameters:
             lines.append(count(len(self.parameters), "parameter"))
         for p in self.parameters:
@@ -152,10 +160,26 @@ def describe(archive: Archive) -> Description:
         dict(archive.left_out),
         _parameters(archive) if archive.studies else (),
         agreement(archive.tasks.tasks),
-        (*archive.notes, *([str(archive.ageing)] if archive.ageing.half_life else [])),
+        (
+            *archive.notes,
+            *([str(archive.ageing)] if archive.ageing.half_life else []),
+            *_steps(archive),
+        ),
         _renames(archive) if archive.studies else {},
         not_unified(archive.studies),
+        {s.name: why for s in archive.given if CurveFacts.of(s) and (why := curves_of(s)[1])},
     )
+
+
+def _steps(archive: Archive) -> list[str]:
+    """A note if the curves of the studies have different numbers of steps."""
+    found = [facts.longest for study in archive.given if (facts := CurveFacts.of(study))]
+    if len(set(found)) < 2:
+        return []
+    return [
+        f"curves end at steps {min(found)} to {max(found)}: steps are compared as fractions of "
+        "the longest curve of their study"
+    ]
 
 
 def _renames(archive: Archive) -> dict[str, str]:
@@ -164,7 +188,7 @@ def _renames(archive: Archive) -> dict[str, str]:
 
 
 def _study(study: PastStudy) -> StudyFacts:
-    ok, direction = study.ok, study.direction
+    ok, direction, curves = study.ok, study.direction, CurveFacts.of(study)
     if study.objectives is not None:
         direction = " and ".join(map(str, study.objectives.kinds))
     return StudyFacts(
@@ -176,7 +200,8 @@ def _study(study: PastStudy) -> StudyFacts:
         int((study.pruned & ok).sum()),
         float(study.values[study.ranking[0]]),
         int((ok & ~study.feasible).sum()),
-        sum(bool(curve) for curve in study.curves or ()),
+        0 if curves is None else curves.trials,
+        "" if curves is None else str(curves),
     )
 
 

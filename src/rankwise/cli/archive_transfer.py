@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import shlex
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rankwise._core.atomic_write import atomic_write
 from rankwise.archive import Archive, PastStudy, open_archive
+from rankwise.archive.objectives import MOST, Objective, objectives_of
 from rankwise.cli.addresses import optuna_at, storage_at
 from rankwise.cli.console import say
 from rankwise.cli.studies_file import (
@@ -72,7 +74,7 @@ def studies_of(
             **options,
         )
         notes += past.notes
-        found = [_copy(one) for one in past.studies]
+        found = [_copy(one) for one in _exported(past)]
     if not found:
         raise ArchiveError(f"{without_password(source)} has no study like {like!r} to import")
     return found, notes
@@ -82,33 +84,48 @@ def copies_of(past: Archive, address: str, like: str) -> list[Copy]:
     """The studies of an archive as they are stored; without a storage, as they were read."""
     storage = optuna_at(address)
     if storage is None:
-        return [_copy(study) for study in past.studies]
-    names = {study.name for study in past.studies}
+        return [_copy(study) for study in _exported(past)]
+    names = {study.name for study in _exported(past)}
     return [copy for copy in _stored(storage, like, address) if copy.name in names]
 
 
+def _exported(past: Archive) -> list[PastStudy]:
+    """The studies of an archive that can be used, and those with several objectives."""
+    used = {study.name for study in past.studies}
+    return [study for study in past.given if study.several or study.name in used]
+
+
 def _stored(storage: BaseStorage, like: str, source: str) -> list[Copy]:
-    """The single-objective studies of an Optuna storage whose names match `like`."""
+    """The studies of an Optuna storage whose names match `like`, with up to four objectives."""
     with quiet_optuna(), storage_errors(without_password(source), "read"):
         return [
             Copy(
                 study.study_name,
-                study.directions[0],
+                tuple(study.directions),
                 study.user_attrs,
                 [
                     trial
                     for trial in storage.get_all_trials(id_of_study(study), deepcopy=False)
                     if trial.state.is_finished()
                 ],
+                _names(objectives_of(study.directions, study.system_attrs)),
             )
             for study in all_studies(storage)
-            if len(study.directions) == 1 and fnmatchcase(study.study_name, like)
+            if len(study.directions) <= MOST and fnmatchcase(study.study_name, like)
         ]
+
+
+def _names(kinds: Sequence[Objective]) -> tuple[str, ...]:
+    """Names of objectives; empty unless all have one."""
+    names = tuple(kind.name for kind in kinds)
+    return names if all(names) else ()
 
 
 def _copy(past: PastStudy) -> Copy:
     """A past study as Optuna trials; trials without a value become failed trials."""
-    direction = StudyDirection[past.direction.upper()]
+    kinds = past.objectives.kinds if past.objectives else (Objective("", past.direction),)
+    directions = tuple(StudyDirection[kind.direction.upper()] for kind in kinds)
+    several = past.objectives.values.tolist() if past.several and past.objectives else None
     trials = []
     curves = past.curves or [{}] * len(past)
     clock = None if past.started is None else _local(past.started)
@@ -118,7 +135,8 @@ def _copy(past: PastStudy) -> Copy:
         known = math.isfinite(seconds)
         trial = optuna.trial.create_trial(
             state=_state(status, past.pruned[k], curves[k]),
-            value=value if status == OK else None,
+            value=value if status == OK and several is None else None,
+            values=several[k] if status == OK and several is not None else None,
             intermediate_values=dict(curves[k]),
             params=dict(params),
             distributions={name: past.distributions[name] for name in params},
@@ -131,7 +149,7 @@ def _copy(past: PastStudy) -> Copy:
         elif known and trial.datetime_complete is not None:
             trial.datetime_start = trial.datetime_complete - took
         trials.append(trial)
-    return Copy(past.name, direction, dict(past.context), trials)
+    return Copy(past.name, directions, dict(past.context), trials, _names(kinds))
 
 
 def _local(moment: datetime) -> datetime:
@@ -181,7 +199,11 @@ def write_studies(studies: Sequence[Copy], archive: str, prefix: str) -> list[di
 
 
 def _write(storage: BaseStorage, name: str, copy: Copy) -> None:
-    study = optuna.create_study(storage=storage, study_name=name, direction=copy.direction)
+    study = optuna.create_study(storage=storage, study_name=name, directions=list(copy.directions))
+    if copy.metrics:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names(list(copy.metrics))
     for key, value in copy.attributes.items():
         study.set_user_attr(key, value)
     add_trials(study, copy.trials)
@@ -222,15 +244,18 @@ def write_table(past: Archive, out: Path, copies: Sequence[Copy]) -> dict[str, A
     """
     if out.suffix not in (".csv", ".jsonl"):
         raise OptionError(f"a table is .csv or .jsonl, not {out.name!r}")
-    directions = sorted({study.direction for study in past.studies})
+    studies = _exported(past)
+    directions = sorted({study.direction for study in studies})
     if not directions:
         raise ArchiveError(f"{past.origin} has no study to export")
-    parameters = dict.fromkeys(name for study in past.studies for name in study.distributions)
-    names = _free("study", parameters), _free("value", parameters)
+    parameters = dict.fromkeys(name for study in studies for name in study.distributions)
+    most = max(len(_values(study)[0]) if len(study) else 1 for study in studies)
+    values = ["value", *(f"value_{k}" for k in range(2, most + 1))]
+    names = [_free(name, parameters) for name in ("study", *values)]
     rows = [
-        {names[0]: study.name, names[1]: value if math.isfinite(value) else None, **params}
-        for study in past.studies
-        for params, value in zip(study.params, study.values.tolist(), strict=True)
+        {**dict(zip(names, [study.name, *found], strict=False)), **params}
+        for study in studies
+        for params, found in zip(study.params, _values(study), strict=True)
     ]
     try:
         with (
@@ -249,11 +274,18 @@ def write_table(past: Archive, out: Path, copies: Sequence[Copy]) -> dict[str, A
     return {
         "table": str(out),
         "beside": str(beside),
-        "studies": len(past.studies),
+        "studies": len(studies),
         "rows": len(rows),
-        "direction": directions[0] if len(directions) == 1 else None,
+        "direction": directions[0] if len(directions) == 1 and most == 1 else None,
         "import": f"rankwise archive import {shlex.quote(str(out))}",
     }
+
+
+def _values(study: PastStudy) -> list[list[float | None]]:
+    """The values of each trial; None where there is no number."""
+    several = study.objectives.values if study.several and study.objectives else None
+    table = study.values[:, None] if several is None else several
+    return [[v if math.isfinite(v) else None for v in row] for row in table.tolist()]
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -18,18 +18,27 @@ from rankwise._core.atomic_write import atomic_write
 from rankwise.errors import ArchiveError
 from rankwise.storage.optuna_private import validate
 
-_VERSION = 1
+_VERSION, _SEVERAL = 1, 2  # of files whose studies have one objective, and of others
 _SUFFIX = ".studies.json"
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A study ready to be written: its name, direction, attributes and finished trials."""
+    """A study ready to be written.
+
+    Attributes:
+        name: its name.
+        directions: direction of each objective.
+        attributes: its user attributes.
+        trials: its finished trials.
+        metrics: names of the objectives; empty if it has none.
+    """
 
     name: str
-    direction: StudyDirection
+    directions: tuple[StudyDirection, ...]
     attributes: Mapping[str, Any]
     trials: Sequence[FrozenTrial]
+    metrics: tuple[str, ...] = ()
 
 
 def studies_path(table: str | Path) -> Path:
@@ -43,7 +52,7 @@ def write_studies_file(studies: Sequence[Copy], table: Path) -> Path:
     known: dict[str, int] = {}
     records = [_study(study, known) for study in studies]
     document = {
-        "version": _VERSION,
+        "version": _SEVERAL if any(len(s.directions) > 1 for s in studies) else _VERSION,
         "table": _digest(table),
         "distributions": list(known),
         "studies": records,
@@ -65,9 +74,9 @@ def read_studies_file(table: str | Path) -> list[Copy] | None:
         return None
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        if document["version"] != _VERSION:
+        if document["version"] not in (_VERSION, _SEVERAL):
             raise ArchiveError(
-                f"{path} has version {document['version']!r}, and {_VERSION} is known; export the "
+                f"{path} has version {document['version']!r}, and 1 and 2 are known; export the "
                 "table again, or remove the file and give --direction"
             )
         if document["table"] != _digest(Path(table)):
@@ -90,7 +99,9 @@ def _digest(path: Path) -> str:
 def _study(study: Copy, known: dict[str, int]) -> dict[str, Any]:
     return {
         "name": study.name,
-        "direction": study.direction.name,
+        "direction": study.directions[0].name,
+        "directions": [direction.name for direction in study.directions],
+        "metrics": list(study.metrics),
         "attributes": dict(study.attributes),
         "trials": [_trial(trial, known) for trial in study.trials],
     }
@@ -116,8 +127,10 @@ def _trial(trial: FrozenTrial, known: dict[str, int]) -> dict[str, Any]:
 
 def _copy(record: Mapping[str, Any], distributions: Sequence[Any]) -> Copy:
     trials = [_restored(k, t, distributions) for k, t in enumerate(record["trials"])]
-    direction = StudyDirection[record["direction"]]
-    return Copy(str(record["name"]), direction, dict(record["attributes"]), trials)
+    names = record.get("directions") or [record["direction"]]  # older files have one only
+    directions = tuple(StudyDirection[name] for name in names)
+    metrics = tuple(map(str, record.get("metrics", ())))
+    return Copy(str(record["name"]), directions, dict(record["attributes"]), trials, metrics)
 
 
 def _restored(number: int, record: Mapping[str, Any], distributions: Sequence[Any]) -> FrozenTrial:

@@ -22,6 +22,8 @@ from rankwise.history.task import BUILTIN, TaskSet
 from rankwise.methods import build_transfer as builders
 from rankwise.run.optimizer import Optimizer
 from rankwise.space.encoder import Encoder
+from rankwise.strategies.base import Strategy
+from rankwise.strategies.guard.strategy import GuardedStrategy
 from rankwise.strategies.guard.trust import Witnesses
 from rankwise.strategies.model_based import ModelStrategy
 from rankwise.surrogates.cost import CostPrior
@@ -73,13 +75,26 @@ def learnt_optimizer(
         **options: options of the method.
     """
     optimizer = _learnt_optimizer(method, encoder, past, folder, known, **options)
-    strategy = optimizer.strategy
-    if not (isinstance(strategy, ModelStrategy) and strategy.acquisition.needs_cost):
-        return optimizer
     if not methods.get(method).transfer:
         return optimizer
+    strategy = _with_seconds(optimizer.strategy, past)
+    if strategy is optimizer.strategy:
+        return optimizer
+    return optimizer.with_strategy(strategy).restarted(seed=0)
+
+
+def _with_seconds(strategy: Strategy, past: TaskSet) -> Strategy:
+    """The strategy with what source tasks say about seconds, if its acquisition needs that.
+
+    With a guard, the transfer method gets it.
+    """
+    if isinstance(strategy, GuardedStrategy):
+        transfer = _with_seconds(strategy.transfer, past)
+        return strategy if transfer is strategy.transfer else replace(strategy, transfer=transfer)
+    if not (isinstance(strategy, ModelStrategy) and strategy.acquisition.needs_cost):
+        return strategy
     prior = CostPrior.of(past.everything, lambda: strategy.cost_surrogate(0))
-    return optimizer.with_strategy(replace(strategy, cost_prior=prior)).restarted(seed=0)
+    return replace(strategy, cost_prior=prior)
 
 
 def _learnt_optimizer(

@@ -25,6 +25,7 @@ from rankwise.strategies.base import FALLBACK, RANDOM, Explanation, Strategy
 from rankwise.strategies.guard.strategy import GuardedStrategy
 from rankwise.strategies.model_based import ModelStrategy
 from rankwise.surrogates.base import Surrogate
+from rankwise.surrogates.cost import CostModel
 from rankwise.surrogates.transfer_trust import Evidence
 from rankwise.types import Array
 
@@ -47,7 +48,8 @@ class JointStrategy(Strategy):
     from its own source tasks. The utility is the logarithm of the expected hypervolume improvement
     plus the logarithms of the probabilities that the constraints hold. With one objective this is
     expected improvement times the probability of feasibility. The front has the posterior means of
-    feasible evaluations only; before there is one, the probability of feasibility decides.
+    feasible evaluations only; before there is one, the probability of feasibility decides. With
+    an acquisition function that needs seconds, their logarithm is subtracted.
 
     Attributes:
         objectives: for each objective its strategy, of which the surrogate is used.
@@ -158,6 +160,7 @@ class JointStrategy(Strategy):
         pairs = zip(self.objectives, self._tasks(history), strict=True)
         surrogates = [believing(part, task, pending, seed) for part, task in pairs]
         limits = self._limits(history, pending, seed)
+        cost = self._cost(history, seed)
         usable = [k for k in rows if history.feasible[k]]
         if len(history):
             rivals = np.concatenate([history.X[usable], pending]) if usable else history.X[:0]
@@ -172,6 +175,8 @@ class JointStrategy(Strategy):
                 std = posterior.std if len(history) else without_level(posterior.std)
                 std = np.maximum(std, _TINY * max(1.0, float(np.ptp(posterior.mean))))
                 total += log_ndtr((limit - posterior.mean) / std)
+            if cost is not None:
+                total -= cost.predict(X)
             if not len(rivals):
                 return total
             # One prediction for candidates and rivals, because ranks are relative to a set.
@@ -185,6 +190,13 @@ class JointStrategy(Strategy):
             return total + log_expected_improvement(mean[: len(X)], std, lower, upper)
 
         return utility, surrogates
+
+    def _cost(self, history: Task, seed: int) -> CostModel | None:
+        """The model of seconds, if the acquisition function of the objectives needs one."""
+        part = self.objectives[0]
+        if not part.acquisition.needs_cost:
+            return None
+        return CostModel(lambda: part.cost_surrogate(seed), part.cost_prior).fit(history)
 
     def _boxes(self, rivals: Array, *, known: bool) -> tuple[Array, Array]:
         """What the front of the rivals' means (n, m) leaves, see `free_boxes`.

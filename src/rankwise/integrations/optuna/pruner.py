@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from optuna.pruners import BasePruner
@@ -11,7 +11,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 from typing_extensions import override
 
-from rankwise.archive.past_study import PastStudy
+from rankwise.archive.curves import curves_of
 from rankwise.errors import OptionError, check_count, is_number
 from rankwise.history.early_ranks import (
     FEWEST,
@@ -168,21 +168,6 @@ class RankwisePruner(BasePruner):
                 "study shows",
                 FEWEST,
             )
-
-
-def curves_of(study: PastStudy) -> tuple[Any, str]:
-    """The full curves of a past study (see `full_curves`), and the reason if they are no use."""
-    rows = [k for k in range(len(study)) if study.ok[k] and not study.pruned[k]]
-    curves: list[Mapping[int, float]] = [study.curves[k] if study.curves else {} for k in rows]
-    found = full_curves(curves, study.values[rows].tolist(), sign_of(study.direction))
-    if not any(curves):
-        return found, "it has no intermediate values"
-    if len(found[1]) < FEWEST:
-        n = len(found[1])
-        return found, (
-            f"it has {n} full learning curve{'s' * (n != 1)}; at least {FEWEST} are needed"
-        )
-    return found, ""
 
 
 def _standing(trial: FrozenTrial, step: int, last: int, sign: float) -> float | None:
