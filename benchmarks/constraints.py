@@ -1,6 +1,6 @@
 """Constraints: best feasible value after 10, 20 and 30 trials on two standard problems.
 
-    python benchmarks/constraints.py --seeds 3 --cache runs/constraints.jsonl
+    python benchmarks/constraints.py --seeds 5 --cache runs/constraints.jsonl
 
 `gramacy`: the sum of two inputs, with a sinusoidal and a spherical constraint (Gramacy et al.,
 "Modeling an augmented Lagrangian for blackbox constrained optimization", Technometrics 2016).
@@ -11,21 +11,15 @@ range. A run without a feasible trial has the largest value of the problem.
 
 from __future__ import annotations
 
-import argparse
-import json
-import warnings
 from collections.abc import Callable
-from datetime import date
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import optuna
+from cells import Lines, arguments, write_results
 
 from rankwise import RankwiseSampler
 
-ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "benchmarks" / "results" / "constraints.json"
 SHOWN, TRIALS, PAST_TRIALS = (10, 20, 30), 30, 30
 SAMPLERS = ("rankwise, past", "rankwise", "TPE", "GP")
 
@@ -96,64 +90,53 @@ def run(f: Callable, which: str, seed: int, worst: float) -> list[float]:
     return np.minimum.accumulate(values).round(5).tolist()
 
 
-def load(cache_file: Path) -> dict[tuple, list[float]]:
-    if not cache_file.exists():
-        return {}
-    rows = map(json.loads, cache_file.read_text().splitlines())
-    return {tuple(key): found for *key, found in rows}
-
-
-def write(cache_file: Path, seeds: int) -> None:
-    done, rows = load(cache_file), []
+def write(lines: Lines, seeds: int) -> None:
+    rows = []
     for name, f in PROBLEMS.items():
         best, _ = optimum(f)
         for which in SAMPLERS:
-            curves = [done[(name, s, which)] for s in range(seeds) if (name, s, which) in done]
-            mean = np.mean(curves, axis=0) - best
-            rows.append([name, which, len(curves), *[float(mean[n - 1]) for n in SHOWN]])
+            keys = [(name, seed, which) for seed in range(seeds)]
+            regret = np.array([lines[key] for key in keys if key in lines]) - best
+            mean, error = regret.mean(axis=0), regret[:, -1].std(ddof=1) / np.sqrt(len(regret))
+            shown = [float(mean[n - 1]) for n in SHOWN]
+            rows.append([name, which, len(regret), *shown, float(error)])
     columns = [{"name": "problem"}, {"name": "sampler"}, {"name": "runs"}]
     columns += [{"name": f"after {n}", "digits": 4, "best": "min"} for n in SHOWN]
-    content = {
-        "title": "Constraints",
-        "date": str(date.today()),
-        "machine": "2 cores, other work on both",
-        "versions": f"Optuna {optuna.__version__}, NumPy {np.__version__}",
-        "command": [f"python benchmarks/constraints.py --seeds {seeds}"],
-        "protocol": "Past: three studies of 30 random trials of the problem, shifted by up to 5 % "
-        "of the range. All samplers get the constraints by `constraints_func` and have their "
-        "default settings. Nothing was chosen on these problems.",
-        "tables": {
+    write_results(
+        "constraints",
+        "Constraints",
+        f"python benchmarks/constraints.py --seeds {seeds}",
+        "Past: three studies of 30 random trials of the problem, shifted by up to 5 % of the "
+        "range. All samplers get the constraints by `constraints_func` and have their default "
+        "settings. Nothing was chosen on these problems.",
+        {
             "regret": {
-                "about": "Mean difference to the best feasible value of a fine grid; a run "
-                "without a feasible trial counts with the largest value of the problem.",
-                "columns": columns,
+                "about": "Mean difference to the best feasible value of a fine grid, and the "
+                "standard error of the last; a run without a feasible trial counts with the "
+                "largest value of the problem.",
+                "columns": [*columns, {"name": "± of the last", "digits": 4}],
                 "rows": rows,
                 "best_within": "problem",
             }
         },
-    }
-    OUT.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--cache", type=Path, default=ROOT / "runs" / "constraints.jsonl")
-    options = parser.parse_args()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warnings.simplefilter("ignore")
-    options.cache.parent.mkdir(parents=True, exist_ok=True)
-    done = load(options.cache)
-    for seed in range(options.seeds):
-        for name, f in PROBLEMS.items():
-            _, worst = optimum(f) if any((name, seed, w) not in done for w in SAMPLERS) else (0, 0)
-            for which in SAMPLERS:
-                if (name, seed, which) not in done:
-                    found = run(f, which, seed, worst)
-                    with options.cache.open("a") as file:
-                        file.write(json.dumps([name, seed, which, found]) + "\n")
-                    print(name, seed, which, found[9], found[-1], flush=True)
-    write(options.cache, options.seeds)
+    options = arguments("constraints", __doc__, seeds=5).parse_args()
+    lines = Lines(options.cache)
+    keys = [
+        (name, seed, which)
+        for seed in range(options.seeds)
+        for name in PROBLEMS
+        for which in SAMPLERS
+    ]
+    for name, seed, which in [] if options.write else keys:
+        if (name, seed, which) not in lines:
+            f = PROBLEMS[name]
+            lines.add((name, seed, which), run(f, which, seed, optimum(f)[1]))
+            print(name, seed, which, lines[name, seed, which][-1], flush=True)
+    write(lines, options.seeds)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Early stopping: regret against epochs on learning curves, with and without past studies.
 
-    python benchmarks/pruning.py --data ../shared/data --seeds 5 --cache runs/pruning.jsonl
+    python benchmarks/pruning.py --data ../shared/data --seeds 3 --cache runs/pruning.jsonl
     python benchmarks/pruning.py --choose
 
 `taskset`: nine tasks, each with 1000 configurations and their loss after each of 51 steps. Each
@@ -12,25 +12,20 @@ configurations of the task. `--choose` compares settings on the first three task
 
 from __future__ import annotations
 
-import argparse
-import json
-import warnings
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 import optuna
+from cells import ROOT, Lines, arguments, write_results
 from optuna.trial import TrialState, create_trial
 
 from rankwise.integrations.optuna.pruner import RankwisePruner
 
-ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "benchmarks" / "results" / "pruning.json"
 FIGURE = ROOT / "docs" / "images" / "pruning.png"
 STEPS, FULL_TRIALS, PAST_TRIALS, CHOICE = 51, 20, 60, 3
 BUDGETS = (5, 10, 20)
-SAMPLERS = ("random",)
+SAMPLERS = ("random", "TPE")
 PRUNERS = (
     "rankwise, past",
     "rankwise",
@@ -154,67 +149,46 @@ def choose(data: Curves, seeds: int) -> None:
         print(which, np.mean(found, axis=0).round(4), flush=True)
 
 
-def load(cache_file: Path) -> dict[tuple, tuple]:
-    if not cache_file.exists():
-        return {}
-    rows = map(json.loads, cache_file.read_text().splitlines())
-    return {tuple(key): (answers, n) for *key, answers, n in rows}
-
-
-def run_all(data: Curves, seeds: int, cache_file: Path, slow: bool) -> None:
-    cache_file.parent.mkdir(parents=True, exist_ok=True)
-    done = load(cache_file)
+def run_all(data: Curves, seeds: int, lines: Lines, *, slow: bool) -> None:
+    """Run what has no result yet: all pruners but Wilcoxon's, or that one (`slow`)."""
     for seed in range(seeds):
         for sampler in SAMPLERS:
             for target, task in enumerate(data.tasks):
                 for which in PRUNERS:
-                    if which == "Wilcoxon" and not slow:
-                        continue
                     key = (sampler, task, seed, which)
-                    if key in done:
+                    if (which == "Wilcoxon") != slow or key in lines:
                         continue
                     pruner = pruner_of(which, data, target, seed)
-                    answers, n = run(data, target, seed, pruner, sampler)
-                    with cache_file.open("a") as file:
-                        file.write(json.dumps([*key, answers, n]) + "\n")
+                    lines.add(key, run(data, target, seed, pruner, sampler))
         print("seed", seed, flush=True)
 
 
-def write(data: Curves, cache_file: Path, command: str) -> None:
-    done = load(cache_file)
-    rows, lost = [], []
+def write(data: Curves, lines: Lines, command: str) -> None:
+    regret, tasks = [], []
     for sampler in SAMPLERS:
-        keys = sorted({key[1:3] for key in done if key[0] == sampler})
-        keys = [k for k in keys if all((sampler, *k, w) in done for w in PRUNERS)]
+        keys = [key for key in lines.complete(PRUNERS) if key[0] == sampler]
         if not keys:
             continue
-        table = {w: np.array([done[(sampler, *k, w)][0] for k in keys]) for w in PRUNERS}
-        count = {w: np.mean([done[(sampler, *k, w)][1] for k in keys]) for w in PRUNERS}
+        table = {w: 100 * np.array([lines[(*k, w)][0] for k in keys]) for w in PRUNERS}
         for which in PRUNERS:
             mean, error = table[which].mean(axis=0), table[which].std(axis=0)
-            error = error / np.sqrt(len(keys))
-            row = [sampler, which, float(count[which])]
-            row += [100 * float(v) for v in mean]
-            rows.append([*row, 100 * float(error[-1])])
+            n = float(np.mean([lines[(*k, which)][1] for k in keys]))
+            last = float(error[-1] / np.sqrt(len(keys)))
+            regret.append([sampler, which, n, *map(float, mean), last])
         for task in data.tasks:
-            some = [k for k, key in enumerate(keys) if key[0] == task]
-            if some:
-                lost.append(
-                    [sampler, task, *[100 * float(table[w][some, -1].mean()) for w in PRUNERS]]
-                )
-    content = {
-        "title": "Early stopping",
-        "date": str(date.today()),
-        "machine": "2 cores, other work on both",
-        "versions": f"Optuna {optuna.__version__}, NumPy {np.__version__}",
-        "command": [command],
-        "protocol": "Learning curves of `taskset`, 51 steps; leave one task out, eight past "
-        "studies of 60 curves. Regret: rank of the best finished trial among the task's 1000 "
-        "configurations, in percent. Threshold and share of `RankwisePruner` were fixed "
-        "before; its method was chosen on the first task. "
-        "Hyperband, ASHA, Median and Wilcoxon have their defaults "
-        "(one step is the smallest resource).",
-        "tables": {
+            some = [k for k, key in enumerate(keys) if key[1] == task]
+            tasks.append([sampler, task, *[float(table[w][some, -1].mean()) for w in PRUNERS]])
+    budgets = [{"name": f"steps of {b} trials", "digits": 2, "best": "min"} for b in BUDGETS]
+    write_results(
+        "pruning",
+        "Early stopping",
+        command,
+        "Learning curves of `taskset`, 51 steps; leave one task out, eight past studies of 60 "
+        "curves. Regret: rank of the best finished trial among the task's 1000 configurations, in "
+        "percent. Threshold and share of `RankwisePruner` were fixed before; its method was "
+        "chosen on the first task. Hyperband, ASHA, Median and Wilcoxon have their defaults (one "
+        "step is the smallest resource).",
+        {
             "regret": {
                 "about": "Mean regret in percent after the steps of 5, 10 and 20 full trials, and "
                 "the standard error of the last.",
@@ -222,13 +196,10 @@ def write(data: Curves, cache_file: Path, command: str) -> None:
                     {"name": "sampler"},
                     {"name": "pruner"},
                     {"name": "trials", "digits": 0},
-                    *[
-                        {"name": f"steps of {b} trials", "digits": 2, "best": "min"}
-                        for b in BUDGETS
-                    ],
+                    *budgets,
                     {"name": "± of the last", "digits": 2},
                 ],
-                "rows": rows,
+                "rows": regret,
                 "best_within": "sampler",
             },
             "tasks": {
@@ -238,55 +209,47 @@ def write(data: Curves, cache_file: Path, command: str) -> None:
                     {"name": "task"},
                     *[{"name": w, "digits": 2} for w in PRUNERS],
                 ],
-                "rows": lost,
+                "rows": tasks,
             },
         },
-    }
-    OUT.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    )
 
 
-def draw(cache_file: Path) -> None:
-    """Draw the mean regret of each pruner after 5, 10 and 20 full trials with random search."""
+def draw(lines: Lines) -> None:
+    """Draw the mean regret of each pruner after 5, 10 and 20 full trials, for each sampler."""
     from matplotlib.figure import Figure
 
-    done = load(cache_file)
-    keys = {key[1:3] for key in done if key[0] == "random"}
-    keys = {k for k in keys if all(("random", *k, w) in done for w in PRUNERS)}
-    figure = Figure(figsize=(6.5, 4.0), layout="constrained")
-    axes = figure.subplots()
-    for which in PRUNERS:
-        mean = np.mean([done[("random", *k, which)][0] for k in keys], axis=0)
-        ours = which.startswith("rankwise")
-        axes.plot(BUDGETS, 100 * mean, "o-", lw=2.4 if ours else 1.2, ms=4, label=which)
-    axes.set_yscale("log")
-    axes.set_xticks(BUDGETS)
-    axes.set_xlabel("steps spent, in full trials")
-    axes.set_ylabel("mean regret (rank in percent)")
-    axes.grid(alpha=0.25, lw=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+    figure = Figure(figsize=(5.2 * len(SAMPLERS), 4.0), layout="constrained")
+    panels = figure.subplots(1, len(SAMPLERS), squeeze=False, sharey=True)[0]
+    for axes, sampler in zip(panels, SAMPLERS, strict=True):
+        keys = [key for key in lines.complete(PRUNERS) if key[0] == sampler]
+        for which in PRUNERS:
+            mean = np.mean([lines[(*k, which)][0] for k in keys], axis=0)
+            ours = which.startswith("rankwise")
+            axes.plot(BUDGETS, 100 * mean, "o-", lw=2.4 if ours else 1.2, ms=4, label=which)
+        axes.set_yscale("log")
+        axes.set_xticks(BUDGETS)
+        axes.set_title(f"{sampler} sampler", fontsize=10)
+        axes.set_xlabel("steps spent, in full trials")
+        axes.grid(alpha=0.25, lw=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("mean regret (rank in percent)")
+    panels[-1].legend(frameon=False, fontsize=9)
     figure.savefig(FIGURE, dpi=110)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--cache", type=Path, default=ROOT / "runs" / "pruning.jsonl")
-    parser.add_argument("--choose", action="store_true")
-    parser.add_argument("--write", action="store_true", help="only write the results file")
-    options = parser.parse_args()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warnings.simplefilter("ignore")
+    options = arguments("pruning", __doc__, seeds=3).parse_args()
     data = Curves(options.data)
     if options.choose:
         choose(data, options.seeds)
         return
+    lines = Lines(options.cache)
     if not options.write:
         for slow in (False, True):  # the Wilcoxon pruner comes last
-            run_all(data, options.seeds, options.cache, slow)
-    draw(options.cache)
-    write(data, options.cache, f"python benchmarks/pruning.py --seeds {options.seeds}")
+            run_all(data, options.seeds, lines, slow=slow)
+    draw(lines)
+    write(data, lines, f"python benchmarks/pruning.py --seeds {options.seeds}")
 
 
 if __name__ == "__main__":
