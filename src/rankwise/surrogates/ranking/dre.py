@@ -192,7 +192,7 @@ class DeepRankingEnsemble(TransferSurrogate):
         self._weights, self.epochs_ = start, 0
         with one_thread():
             observations = Observations.of(task.X, task.losses, self._loss, start.dtype)
-            if self.fine_tune and len(task) > 1 and np.unique(task.losses).size > 1:
+            if self.fine_tune and self._has_order(task):
                 tuning = self._tuning(len(task))
                 self._weights, self.epochs_ = fine_tune(
                     architecture, start, observations, self._loss, tuning, generator
@@ -262,6 +262,10 @@ class DeepRankingEnsemble(TransferSurrogate):
         self.record = Record(**{**known, "losses": [tuple(row) for row in known["losses"]]})
 
     # ------------------------------------------------------------------ helpers
+
+    def _has_order(self, task: Task) -> bool:
+        """True if a task has different losses: docs/decisions/022-ties.md."""
+        return len(task) > 1 and np.unique(task.losses).size > 1
 
     def _tuning(self, n: int) -> Tuning:
         """Return the settings of fine-tuning on n trials."""
