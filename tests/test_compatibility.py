@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 
+import numpy as np
 import optuna
 import pytest
 from support import TESTS
@@ -57,12 +58,27 @@ def test_a_half_finished_study_ends_like_an_uninterrupted_one(method, folder):
         assert trial.value == pytest.approx(value, rel=1e-6, abs=1e-9)
 
 
+def expects_the_same(method, folder, *configurations) -> bool:
+    """True if a saved model has the same expectation for some configurations."""
+    optimizer = rankwise.Optimizer(
+        made.MODEL_SPACE,
+        method=method,
+        model=folder / f"{method}.safetensors",
+        seed=0,
+        **made.OPTIONS[method],
+    )
+    expected = optimizer.strategy.foresight({})(optimizer.encoder.encode(list(configurations)))
+    return bool(np.ptp(expected) < 1e-9)
+
+
 @pytest.mark.parametrize("method", made.OPTIONS)
 def test_a_saved_model_gives_the_same_proposals(method, folder):
     found = made.proposals(method, folder / f"{method}.safetensors")
     wanted = EXPECTED["models"][method]["proposals"]
     assert len(found) == len(wanted) == 3
-    assert close(found[0], wanted[0])  # later ones depend on searches of the whole cube
+    # Later ones depend on searches of the whole cube, and so does the first one of a model that
+    # expects the same everywhere, as that of `fsbo` does.
+    assert close(found[0], wanted[0]) or expects_the_same(method, folder, found[0], wanted[0])
     assert all(set(c) == {"x", "y"} for c in found)
 
 

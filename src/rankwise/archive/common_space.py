@@ -437,13 +437,19 @@ class CommonSpace:
 
 def _choice_codes(params: Sequence[Mapping[str, Any]], name: str, choices: _Choices) -> Array:
     codes = np.full(len(params), np.nan)
+    known: dict[str, int | None] = {}  # the same few texts come again and again
     for k, trial in enumerate(params):
         value = trial.get(name, _ABSENT)
         if value is _ABSENT:
             continue
-        code = choices.codes.get(choice_key(value))
-        if code is None:
-            code = as_choice(value, choices.values)
+        if type(value) is str and value in known:
+            code = known[value]
+        else:
+            code = choices.codes.get(choice_key(value))
+            if code is None:
+                code = as_choice(value, choices.values)
+            if type(value) is str:
+                known[value] = code
         codes[k] = np.nan if code is None else code
     return codes
 
