@@ -28,6 +28,7 @@ from support import TESTS
 
 from rankwise import RankwiseSampler
 from rankwise.errors import OptionError, UnknownNameError
+from rankwise.integrations.optuna import collisions
 from rankwise.integrations.optuna.sub_space import MISSING, fit_value, past_study
 from rankwise.strategies.model_based import ModelStrategy
 
@@ -584,10 +585,10 @@ def test_two_workers_that_collide_are_settled(archive):
     barrier = threading.Barrier(2)
     study = optuna.create_study(sampler=make())
     samplers = [RankwiseSampler(archive, seed=0, method="dre", options=HASTY) for _ in range(2)]
-    real = RankwiseSampler._write
+    real = collisions._write
 
-    def together(self, *arguments):
-        real(self, *arguments)
+    def together(*arguments):
+        real(*arguments)
         try:
             barrier.wait(5)  # until the other has written, too
         except threading.BrokenBarrierError:
@@ -600,7 +601,7 @@ def test_two_workers_that_collide_are_settled(archive):
         frozen = study.trials[k]
         found[k] = samplers[k]._proposal(study, frozen)
 
-    RankwiseSampler._write = together
+    collisions._write = together
     try:
         threads = [threading.Thread(target=propose, args=(k,)) for k in range(2)]
         for thread in threads:
@@ -608,7 +609,7 @@ def test_two_workers_that_collide_are_settled(archive):
         for thread in threads:
             thread.join(600)
     finally:
-        RankwiseSampler._write = real
+        collisions._write = real
     assert len(trials) == 2 and found[0] != found[1]
 
 

@@ -9,7 +9,7 @@ import sqlalchemy
 import rankwise
 from rankwise import RankwiseSampler
 from rankwise.archive import open_archive
-from rankwise.integrations.optuna import sampler as module
+from rankwise.integrations.optuna import collisions
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_trial_costs_about_as_many_statements_as_with_optunas_samplers(url):
 
 
 def test_one_worker_settles_nothing(url, monkeypatch):
-    monkeypatch.setattr(RankwiseSampler, "_taken", None)  # calling it would fail
+    monkeypatch.setattr(collisions, "taken", None)  # calling it would fail
     sampler = RankwiseSampler(seed=0, alone="random")
     study = optuna.create_study(storage=url, sampler=sampler)
     study.optimize(objective, n_trials=3)
@@ -56,10 +56,8 @@ def test_one_worker_settles_nothing(url, monkeypatch):
 @pytest.mark.parametrize("other", ["running", "waiting", "later"])
 def test_proposals_beside_another_trial_are_settled(url, monkeypatch, other):
     settled = []
-    real = RankwiseSampler._taken
-    monkeypatch.setattr(
-        RankwiseSampler, "_taken", lambda *a, **k: settled.append(1) or real(*a, **k)
-    )
+    real = collisions.taken
+    monkeypatch.setattr(collisions, "taken", lambda *a, **k: settled.append(1) or real(*a, **k))
     study = optuna.create_study(storage=url, sampler=RankwiseSampler(seed=0, alone="random"))
     study.optimize(objective, n_trials=2)
     if other == "running":
@@ -110,10 +108,10 @@ def test_the_last_trial_is_known_by_its_number():
     study = optuna.create_study()
     trial = study.ask()
     frozen = study.trials[0]
-    assert not module._follows(study, frozen) and module._is_undisputed(study.trials, frozen)
+    assert not collisions.follows(study, frozen) and collisions.is_undisputed(study.trials, frozen)
     later = study.ask()
-    assert module._follows(study, frozen)
-    assert not module._is_undisputed(study.trials, study.trials[1])
+    assert collisions.follows(study, frozen)
+    assert not collisions.is_undisputed(study.trials, study.trials[1])
     study.tell(trial, 1.0)
-    assert module._is_undisputed(study.trials, study.trials[1])
+    assert collisions.is_undisputed(study.trials, study.trials[1])
     study.tell(later, 1.0)

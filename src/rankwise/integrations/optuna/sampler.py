@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from rankwise.archive.used_past import UsedPast
 from rankwise.errors import ArchiveError, OptionError, RankwiseError, SpaceExhausted
 from rankwise.integrations.optuna.account import Account, stored_past, with_result
 from rankwise.integrations.optuna.choices import allowed_choices, new_choice
+from rankwise.integrations.optuna.collisions import TRIES, Draft, is_undisputed, settle
 from rankwise.integrations.optuna.past_source import JOINT, PastSource
 from rankwise.integrations.optuna.sub_space import (
     MISSING,
@@ -58,9 +59,6 @@ from rankwise.surrogates.transfer_trust import Evidence
 if TYPE_CHECKING:
     from rankwise.archive import PastStudy
 
-_SETTLED = "rankwise:settled"  # attribute of a trial whose proposal was settled
-_TRIES = 10  # proposals, and then random ones, before two workers may evaluate the same
-_AT_ONCE = 5  # proposals, at most, because other workers propose at the same time
 _BUILTIN = "builtin:"  # address of the built-in past
 _PAUSE = 10  # trials before past studies that could not be read are read again
 _logger = logging.getLogger(__name__)
@@ -180,8 +178,6 @@ class RankwiseSampler(BaseSampler):
         self._account = Account(strict)
         self._said: set[str] = set()
         self._proposals: dict[int, dict[str, Any]] = {}
-        self._pending: dict[int, Any] = {}  # proposals of all trials, when the last one was made
-        self._undisputed = False  # all other trials had ended when the last proposal was made
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -313,7 +309,7 @@ class RankwiseSampler(BaseSampler):
         with self._lock:
             if id_of_trial(trial) not in self._proposals:
                 try:
-                    proposal = self._settle(study, trial)
+                    proposal = settle(study, trial, partial(self._propose, study, trial))
                 except Exception as error:  # the sampler must not end a study
                     if self._account.strict and isinstance(error, RankwiseError):
                         raise
@@ -327,78 +323,11 @@ class RankwiseSampler(BaseSampler):
                 self._proposals[id_of_trial(trial)] = proposal
             return self._proposals[id_of_trial(trial)]
 
-    def _settle(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
-        """A proposal that no other worker evaluates.
-
-        A worker writes its proposal and then reads those of the others. It withdraws its own if an
-        equal one is settled or has a lower trial number. Then it marks its proposal as settled and
-        reads again, because another worker may have read before the mark was visible. The second
-        writer always sees the first, so of two equal proposals at least one is withdrawn.
-
-        Workers that propose at once do not know of each other, and their proposals are alike. So a
-        proposal is made again, some times, if an earlier trial got one in the meantime.
-
-        With one worker nothing has to be settled: all trials before this one had ended when its
-        proposal was made, and none has begun since. A trial that begins later reads the proposal.
-        """
-        withdrawn: list[dict[str, Any]] = []
-        proposal: dict[str, Any] = {}
-        for attempt in range(2 * _TRIES):
-            proposal, new = self._propose(study, trial, withdrawn, attempt)
-            if not proposal or not new:
-                return proposal
-            self._write(study, trial, PROPOSAL, proposal)
-            if self._undisputed and not _follows(study, trial):
-                return proposal  # saves two readings of all trials and a write
-            if attempt < _AT_ONCE and self._overlooked(study, trial):
-                continue
-            if self._taken(study, trial, proposal, settled=True):
-                withdrawn.append(proposal)
-                continue
-            self._write(study, trial, _SETTLED, proposal)
-            if not self._taken(study, trial, proposal, settled=False):
-                return proposal
-            withdrawn.append(proposal)
-        return proposal
-
-    def _overlooked(self, study: Study, trial: FrozenTrial) -> bool:
-        """True if an earlier trial got a proposal while the one of this trial was made."""
-        return any(
-            other.system_attrs.get(PROPOSAL) not in (None, self._pending.get(other.number))
-            for other in study.get_trials(deepcopy=False)[: trial.number]
-            if not other.state.is_finished()
-        )
-
-    def _taken(
-        self, study: Study, trial: FrozenTrial, proposal: dict[str, Any], *, settled: bool
-    ) -> bool:
-        mine = _text(proposal)
-        for other in study.get_trials(deepcopy=False):
-            if other.number == trial.number:
-                continue
-            if other.state.is_finished():  # it may have finished after this proposal was made
-                if other.state != TrialState.FAIL and _same(other.params, proposal):
-                    return True
-            elif other.system_attrs.get(PROPOSAL) == mine and (
-                other.number < trial.number
-                or (settled and other.system_attrs.get(_SETTLED) == mine)
-            ):
-                return True
-        return False
-
-    def _write(self, study: Study, trial: FrozenTrial, key: str, proposal: dict[str, Any]) -> None:
-        storage_of(study).set_trial_system_attr(id_of_trial(trial), key, _text(proposal))
-
     def _propose(
         self, study: Study, trial: FrozenTrial, withdrawn: Sequence[dict[str, Any]], attempt: int
-    ) -> tuple[dict[str, Any], bool]:
-        """A proposal, and False if a finite space has no new configuration.
-
-        After `_TRIES` attempts, proposals are random.
-        """
+    ) -> Draft:
+        """Values of all known parameters. After `TRIES` attempts they are random."""
         trials = study.get_trials(deepcopy=False)
-        self._undisputed = _is_undisputed(trials, trial)
-        self._pending = {t.number: t.system_attrs.get(PROPOSAL) for t in trials}
         finished = past_study(study, trials, self._kinds(study))
         stale = stale_trials(study, trials)
         pending = [*running_params(trials, trial.number, stale), *withdrawn]
@@ -416,7 +345,7 @@ class RankwiseSampler(BaseSampler):
                 some, fresh = self._values(part, finished, pending, rng, trial.number, attempt)
                 values.update({**some, **values})
                 new = new and fresh
-                if k == 0 and new and attempt < _TRIES:
+                if k == 0 and new and attempt < TRIES:
                     with suppress(Exception):  # a failing explanation must not end a study
                         facts = part.facts(some, finished, len(pending), trial.number, self._seed)
         for text in [str(warning.message) for warning in caught]:
@@ -428,7 +357,8 @@ class RankwiseSampler(BaseSampler):
         if given:
             facts["origin"] = "enqueued"
         self._account.describe(study, trial, facts)
-        return values, new
+        proposals = {t.number: t.system_attrs.get(PROPOSAL) for t in trials}
+        return Draft(values, new, proposals, is_undisputed(trials, trial))
 
     def _values(
         self,
@@ -444,7 +374,7 @@ class RankwiseSampler(BaseSampler):
         Before a finished configuration is repeated, those of running trials are proposed again,
         because their workers may be dead.
         """
-        if attempt >= _TRIES:
+        if attempt >= TRIES:
             return part.random(rng), True
         try:
             return part.propose(finished, pending, rng, self._seed, number), True
@@ -577,32 +507,6 @@ class RankwiseSampler(BaseSampler):
         if text not in self._said:
             self._said.add(text)
             _logger.log(level, text)
-
-
-def _is_undisputed(trials: Sequence[FrozenTrial], trial: FrozenTrial) -> bool:
-    """True if a trial is the last one of its study and all others have ended."""
-    others = [t for t in trials if t.number != trial.number]
-    return len(others) == trial.number and all(t.state.is_finished() for t in others)
-
-
-def _follows(study: Study, trial: FrozenTrial) -> bool:
-    """True if the study has a later trial."""
-    try:
-        storage_of(study).get_trial_id_from_study_id_trial_number(
-            id_of_study(study), trial.number + 1
-        )
-    except KeyError:
-        return False
-    return True
-
-
-def _same(params: Mapping[str, Any], proposal: Mapping[str, Any]) -> bool:
-    """True if the trial's parameters equal the proposal's for every parameter that it used."""
-    return bool(params) and all(proposal.get(k, MISSING) == v for k, v in params.items())
-
-
-def _text(proposal: Mapping[str, Any]) -> str:
-    return json.dumps(proposal, sort_keys=True)
 
 
 def _check_objectives(study: Study) -> None:
