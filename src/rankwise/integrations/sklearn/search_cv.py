@@ -285,7 +285,7 @@ class RankwiseSearchCV(BaseSearchCV):  # type: ignore[misc]
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
+        state: dict[str, Any] = dict(super().__getstate__())  # a copy: it is `__dict__` itself
         if "_running" in state:  # scikit-learn sends the search to its worker processes
             state |= {"_running": None, "archive": None, "callbacks": None, "pruner": None}
         return state
