@@ -198,7 +198,7 @@ EXPERIMENTS: dict[str, tuple[Callable[..., Problem], Variants, int]] = {
     "embedding": (interactions, EMBEDDINGS, 5),
     "network": (interactions, NETWORKS, 5),
     "rows": (
-        partial(interactions, rows=2500, evaluations=40),
+        partial(interactions, rows=2500, evaluations=12),
         {name: PLAIN[name] for name in ("dist-gp", "manual-gp", "init-gp", "random")},
         2,
     ),
@@ -240,7 +240,10 @@ def table(name: str, found: list[list[dict[str, Any]]]) -> dict[str, Any]:
             tops = [next(iter((row[j]["similar"] or [None])[0] or [None])) for row in found]
             cells.append(sum(top == "source 2" for top in tops) if any(tops) else None)
         rows.append(cells)
-    columns: list[dict[str, Any]] = [{"name": "variant"}]
+    plain = all(variant == method for variant, (method, _) in EXPERIMENTS[name][1].items())
+    columns: list[dict[str, Any]] = [
+        {"name": "method", "code": True} if plain else {"name": "variant"}
+    ]
     columns += [{"name": f"after {k}", "digits": 3} for k in marks]
     columns += [{"name": "right task on top"}] if right else []
     about = f"Best value so far divided by the optimum, mean of {len(found)} repetitions"

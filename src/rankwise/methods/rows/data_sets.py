@@ -108,7 +108,8 @@ METHODS = (
     Method(
         name="none-blr",
         summary="Bayesian linear regression on a network, without past studies",
-        idea="Bayesian linear regression on a network of the target study alone",
+        idea="Bayesian linear regression on a network of the target study alone; its standard "
+        "deviations are too small",
         family="data-sets",
         build=build_single.alone,
         surrogate="distbo.surrogate:NetworkRegression",

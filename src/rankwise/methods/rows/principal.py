@@ -58,7 +58,7 @@ METHODS = (
         name="forest",
         summary="random forest with a lower confidence bound",
         idea="Extremely randomized trees with the jackknife's standard error and a lower "
-        "confidence bound",
+        "confidence bound; its standard deviations are too small",
         family="single-study",
         build=build_single.random_forest,
         paper="Hutter et al. 2011",

@@ -22,7 +22,7 @@ METHODS = (
         name="mc-dropout",
         summary="network with Monte-Carlo dropout",
         idea="Monte-Carlo dropout: one network whose units are also dropped at random when it "
-        "predicts",
+        "predicts; its standard deviations are too small",
         family="single-study",
         build=build_single.alone,
         surrogate="single_study.mc_dropout:MonteCarloDropout",
@@ -33,7 +33,8 @@ METHODS = (
     Method(
         name="dngo",
         summary="DNGO: Bayesian linear regression on a trained network",
-        idea="DNGO: Bayesian linear regression on the last layer of a trained network",
+        idea="DNGO: Bayesian linear regression on the last layer of a trained network; its "
+        "standard deviations are too small",
         family="single-study",
         build=build_single.alone,
         surrogate="single_study.dngo:DeepGlobalOptimization",
