@@ -33,6 +33,7 @@ def test_parameters_get_the_new_name_unless_a_study_has_it():
     assert [t["learning_rate"] for t in old.params] == [0.1, 0.2] and "eta" not in old.params[0]
     assert new.params == [{"learning_rate": 0.3}]
     assert both.params == [{"eta": 0.1, "learning_rate": 0.4}]
+    assert archive.notes == ("renamed: eta to learning_rate (in 1 study)",)
 
 
 @pytest.mark.parametrize(

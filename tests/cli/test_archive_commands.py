@@ -56,7 +56,10 @@ def test_studies_go_in_and_out_of_an_archive(rankwise, folder):
     facts = json.loads(rankwise(*named).out)
     assert {p["name"]: p["low"] for p in facts["parameters"]}["epochs"] == 5
     assert {p["name"] for p in facts["parameters"]} == {"rate", "epochs"}
-    assert facts["notes"] == ["renamed: x to rate", "known: epochs = 5"]
+    assert facts["notes"] == ["renamed: x to rate (in 3 studies)", "known: epochs = 5"]
+    (folder / "names.json").write_text('{"x": "rate"}')
+    from_file = (*named[:3], "--rename", "names.json", *named[-2:])
+    assert json.loads(rankwise(*from_file).out)["notes"] == facts["notes"]
     assert rankwise("archive", "describe", "--known", "epochs").code != 0
     assert rankwise("archive", "describe", "--half-life", "soon").code == 2
     renamed = (*come[:3], "--direction", "minimize", "--rename", "x=rate", "--archive", "new.db")
@@ -69,6 +72,9 @@ def test_studies_go_in_and_out_of_an_archive(rankwise, folder):
         copied, original = (trials(f"sqlite:///{o}.db", "c") for o in (out, "rankwise"))
         assert [p["x"] for p, _ in copied] == pytest.approx([p["x"] for p, _ in original])
         assert [value for _, value in copied] == pytest.approx([value for _, value in original])
+    renamed = ("archive", "import", "out.csv", "--direction", "minimize", "--rename", "x=rate")
+    assert rankwise(*renamed, "--archive", "again.db").code == 0
+    assert "rate" in trials("sqlite:///again.db", "c")[0][0]
     assert "2" not in rankwise("archive", "ls", "--like", "z*").out
     assert rankwise("archive", "show", "bb").code == 2
 

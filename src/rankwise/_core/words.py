@@ -1,6 +1,8 @@
-"""Numbers with their nouns, for messages and reports."""
+"""Numbers with their nouns and lists of names, for messages and reports."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 def count(n: int, what: str, several: str = "") -> str:
@@ -13,3 +15,14 @@ def count(n: int, what: str, several: str = "") -> str:
     """
     plural = several or (f"{what[:-1]}ies" if what.endswith("y") else f"{what}s")
     return f"{n} {what if n == 1 else plural}"
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """The first of some names as a text, and the number of the others.
+
+    Args:
+        names: the names; long ones are cut.
+        most: number of names that are listed.
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(name[:60] for name in names[:most]) + more

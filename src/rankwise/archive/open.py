@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 
+from rankwise._core.words import count
 from rankwise.archive.ageing import LEARNT
 from rankwise.archive.archive import Archive
 from rankwise.archive.names import named_values, under_names
@@ -114,7 +116,11 @@ def open_archive(
     found.add(source)
     if names:
         found.notes.append(
-            "renamed: " + ", ".join(f"{old} to {new}" for old, new in names.items())
+            "renamed: "
+            + ", ".join(
+                f"{old} to {new} (in {count(found.renamed[old], 'study')})"
+                for old, new in names.items()
+            )
         )
     if values:
         found.notes.append("known: " + ", ".join(f"{k} = {v!r}" for k, v in values.items()))
@@ -200,6 +206,7 @@ class _Found:
         self.origins: list[str] = []
         self.notes: list[str] = []
         self.half_life: timedelta | str | None = LEARNT
+        self.renamed: Counter[str] = Counter()  # numbers of studies by old name
 
     @property
     def origin(self) -> str:
@@ -250,6 +257,7 @@ class _Found:
             chosen = contents.filtered or self.wanted.by_facts(study.name, study.context)
             if chosen and self.wanted.by_trials(study):
                 self.studies.append(study)
+                self.renamed.update(given.distributions.keys() - study.distributions.keys())
         self.left_out.update(contents.left_out)
         self.notes += [note for note in contents.notes if note not in self.notes]
         self.origins.append(origin)

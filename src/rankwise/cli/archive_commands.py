@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,11 +58,16 @@ _Ignore = Annotated[
 ]
 _Rename = Annotated[
     list[str] | None,
-    typer.Option(help="Parameter under another name: eta=learning_rate. Repeat it for more."),
+    typer.Option(
+        help="Parameter under another name: eta=learning_rate, or a JSON file. Repeat it for more."
+    ),
 ]
 _Known = Annotated[
     list[str] | None,
-    typer.Option(help="Constant value that studies do not record: epochs=5. Repeat it for more."),
+    typer.Option(
+        help="Constant value that studies do not record: epochs=5, or a JSON file. Repeat it for "
+        "more."
+    ),
 ]
 _BEST = 10  # trials that `show` lists
 
@@ -176,7 +182,7 @@ def describe(
         parameters=_names(parameters),
         ignore=_names(ignore),
         rename=_pairs("--rename", rename),
-        known={k: _value(v) for k, v in _pairs("--known", known).items()},
+        known=_pairs("--known", known, _value),
         half_life=_half_life(half_life),
     ).describe()
     if as_json:
@@ -228,7 +234,7 @@ def import_studies(
         parameters=_names(parameters),
         ignore=_names(ignore),
         rename=_pairs("--rename", rename),
-        known={k: _value(v) for k, v in _pairs("--known", known).items()},
+        known=_pairs("--known", known, _value),
     )
     for note in notes:
         say(f"rankwise: {note}")
@@ -318,14 +324,23 @@ def _open(archive: str, **options: Any) -> Archive:
     return open_archive(archive, **options)
 
 
-def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
-    """The pairs "name=value" of an option."""
+def _pairs(
+    option: str, given: list[str] | None, parse: Callable[[str], Any] = str
+) -> dict[str, Any]:
+    """The pairs "name=value" of an option, and those of JSON files."""
+    from rankwise.archive.names import named_values
     from rankwise.errors import OptionError
 
-    pairs = [text.partition("=") for text in given or ()]
-    if not all(name and equals and value for name, equals, value in pairs):
-        raise OptionError(f"{option} takes name=value, not {' '.join(given or ())!r}")
-    return {name: value for name, _, value in pairs}
+    found: dict[str, Any] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals and Path(text).is_file():
+            found.update(named_values(option.strip("-"), text))
+        elif name and value:
+            found[name] = parse(value)
+        else:
+            raise OptionError(f"{option} takes name=value or a JSON file, not {text!r}")
+    return found
 
 
 def _value(text: str) -> Any:

@@ -59,12 +59,13 @@ def studies_of(
     """
     storage, notes = optuna_at(source), tuple[str, ...]()
     changed = options.get("rename") or options.get("known")
+    exported = read_studies_file(source) if storage is None else None
     if storage is not None and not changed:
         found = _stored(storage, like, source)
-    elif (exported := read_studies_file(source)) is not None:
+    elif exported is not None and not changed:
         found = [copy for copy in exported if fnmatchcase(copy.name, like)]
     else:
-        if studies_path(source).is_file():
+        if exported is None and studies_path(source).is_file():
             say(f"note: {source} was changed since its export: {studies_path(source)} is not used")
         past = open_archive(
             source,

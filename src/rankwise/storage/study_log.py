@@ -456,8 +456,11 @@ def storage_errors(storage: object, verb: str) -> Iterator[None]:
     except Exception as error:  # SQLAlchemy, drivers and files raise many types
         shown = without_password(f"the storage {storage}: {_first_line(error)}")
         advice = "check the address, the folder and the permissions"
-        if isinstance(error.__cause__ or error, _DAMAGED):  # what was read makes no sense
+        cause = error.__cause__ or error
+        if isinstance(cause, _DAMAGED):  # what was read makes no sense
             advice = "it is damaged, or another version of Optuna has written it"
+        elif isinstance(cause, ModuleNotFoundError):
+            advice = f"install {cause.name}, the driver of this kind of database"
         raise StorageError(f"cannot {verb} {shown}; {advice}") from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import optuna
 import pandas as pd
 import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
@@ -42,6 +43,59 @@ def test_scikit_learns_cv_results(name):
     assert set(study.distributions) == {"ccp_alpha", "criterion", "max_depth"}
     assert study.distributions["max_depth"] == IntDistribution(1, 3)
     assert all(study.seconds > 0) and max(study.values) == pytest.approx(0.9667, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("optuna", {}),
+        ("cv_results", {}),
+        ("mlflow", {"metric": "val_loss"}),
+        ("ray", {"metric": "loss"}),
+        ("syne_tune", {"metric": "loss"}),
+    ],
+)
+def test_the_index_that_pandas_writes_is_no_hyperparameter(tmp_path, name, options):
+    file = DATA / f"{name}.csv"
+    pd.read_csv(file, dtype=str, keep_default_na=False).to_csv(tmp_path / f"{name}.csv")
+    plain, indexed = (
+        open_archive(path, direction="minimize", **options)
+        for path in (file, tmp_path / f"{name}.csv")
+    )
+    assert len(plain.studies) == len(indexed.studies) > 0
+    for one, two in zip(plain.studies, indexed.studies, strict=True):
+        assert (one.name, one.params, one.status) == (two.name, two.params, two.status)
+
+
+def test_optunas_table_with_two_rows_of_names(tmp_path):
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(lambda trial: trial.suggest_float("lr", 0, 1), n_trials=3)
+    for index in (True, False):
+        study.trials_dataframe(multi_index=True).to_csv(tmp_path / "t.csv", index=index)
+        [past] = open_archive(tmp_path / "t.csv", direction="minimize").studies
+        assert [trial["lr"] for trial in past.params] == past.values.tolist() == [
+            t.value for t in study.trials
+        ]  # fmt: skip
+
+
+def test_successive_halving_is_one_trial_per_configuration(tmp_path):
+    rows = [(0, 30, 1, 0.5), (0, 30, 2, 0.6), (0, 30, 3, 0.7), (1, 90, 3, 0.8)]
+    frame = pd.DataFrame(
+        {
+            "iter": [r[0] for r in rows],
+            "n_resources": [r[1] for r in rows],
+            "mean_fit_time": 0.1,
+            "mean_score_time": 0.1,
+            "param_depth": [r[2] for r in rows],
+            "params": [str({"depth": r[2]}) for r in rows],
+            "mean_test_score": [r[3] for r in rows],
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv")
+    [study] = open_archive(tmp_path / "t.csv").studies
+    assert [trial["depth"] for trial in study.params] == [1, 2, 3]
+    assert study.pruned.tolist() == [True, True, False] and study.values[2] == 0.8
+    assert study.curves is not None and study.curves[2] == {30: 0.7, 90: 0.8}
 
 
 def test_ray_tunes_table():
@@ -177,6 +231,7 @@ DEEP = "[" * 1_000_000 + "]" * 1_000_000
         ("t.csv", "study,value,lr\na\n", r"t\.csv: no row has as many cells"),
         ("t.csv", ",".join(f"c{k}" for k in range(50_000)) + "\n", r"t\.csv has 50000 columns"),
         ("t.csv", "study,value,lr,lr\na,1,2,3\n", r"t\.csv has 2 columns 'lr'"),
+        ("t.csv", "study;value;lr\na;1,5;2\n", r"one column 'study;value;lr'.*by commas"),
         ("t.csv", "study,value,lr\na,abc,2\n", r"t\.csv: column 'value' must hold numbers: 'abc'"),
         ("t.csv", "study,value,lr\na,1,inf\n", r"t\.csv: column 'lr' has only numbers that are"),
         ("t.csv", f"study,value,lr\na,1,{'9' * 400}\n", r"column 'lr' has only numbers"),
@@ -192,6 +247,13 @@ DEEP = "[" * 1_000_000 + "]" * 1_000_000
 def test_bad_tables_name_the_file_and_the_column(tmp_path, name, text, message):
     with pytest.raises(ArchiveError, match=message):
         open_archive(table(tmp_path, text, name), direction="minimize")
+
+
+def test_a_seed_of_64_bits_costs_no_trials(tmp_path):
+    path = table(tmp_path, f"study,value,lr,seed\na,1,0.1,{2**62}\na,2,0.2,{2**61}\na,2,0.3,7")
+    archive = open_archive(path, direction="minimize")
+    assert len(archive.studies[0]) == 3 and set(archive.space.distributions) == {"lr"}
+    assert "seed is not used: most of its numbers are infinite or too large" in archive.notes
 
 
 def test_bad_rows_are_left_out_and_counted(tmp_path):

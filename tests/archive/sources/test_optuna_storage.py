@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -10,6 +11,7 @@ import optuna
 import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
+from support import ROOT
 
 import rankwise
 from archive.past import SPACE, add, fill
@@ -204,15 +206,27 @@ def test_a_missing_database_is_an_error_and_is_not_made(tmp_path):
 
 
 def test_a_foreign_database_is_left_as_it_is(tmp_path):
-    import sqlite3
-
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as connection:
         connection.execute("create table t (a)")
     before = path.read_bytes()
-    with pytest.raises(StorageError, match="version_info"):
+    with pytest.raises(StorageError, match="not an Optuna storage; it has the tables t"):
         open_archive(path)
     assert path.read_bytes() == before
+
+
+def test_a_database_of_mlflow_without_its_prefix(tmp_path):
+    path = tmp_path / "mlflow.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript((ROOT / "tests/data/sources/mlflow.sql").read_text())
+    connection.close()
+    with pytest.raises(StorageError, match="database of MLflow: give the address mlflow:sqlite"):
+        open_archive(path)
+
+
+def test_a_driver_that_is_not_installed_is_named():
+    with pytest.raises(StorageError, match="install MySQLdb"):
+        open_archive("mysql://me@host/db")
 
 
 @pytest.mark.parametrize("url", ["nix://me:secret@host/db", "nix://me:se/cr:et@host/db"])

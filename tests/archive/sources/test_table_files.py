@@ -147,6 +147,12 @@ def test_a_damaged_table(tmp_path, name):
         open_archive(tmp_path / name, direction="minimize")
 
 
+def test_a_table_that_is_not_utf8(tmp_path):
+    (tmp_path / "t.csv").write_text("study,value,lr\na,1,ä\n", encoding="latin-1")
+    with pytest.raises(ArchiveError, match=r"t\.csv.*save it as UTF-8"):
+        open_archive(tmp_path / "t.csv", direction="minimize")
+
+
 @pytest.mark.skipif(has_parquet, reason="pyarrow is installed")
 def test_parquet_without_its_package(tmp_path):
     (tmp_path / "t.parquet").write_bytes(b"PAR1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -33,7 +33,7 @@ class Dialect:
         ended: column of the end times, if there is no duration.
         trial: column of the trials' ids, if a trial has several rows; the last one counts.
         step: column of the steps of these rows. A trial that was stopped at the last step of all
-            trials is complete.
+            trials is complete. Without a column of states, all others were stopped.
         run: column of the runs' ids.
         parent: column of the ids of the parent runs; their children are one study.
         title: column of the runs' names.
@@ -96,6 +96,16 @@ class Dialect:
 
 PLAIN = Dialect("rankwise", (), "", value="value", study=("study",), alone=False)
 
+_SKLEARN = Dialect(
+    "scikit-learn (cv_results_)",
+    ("param_*", "mean_test_*"),
+    "param_",
+    value="mean_test_*",
+    metrics=("mean_test_{}", "{}"),
+    seconds=("mean_fit_time", "mean_score_time"),
+    direction="maximize",
+)
+
 DIALECTS = (
     Dialect(
         "Optuna (trials_dataframe)",
@@ -131,15 +141,14 @@ DIALECTS = (
         seconds=("time_total_s",),
         started="",
     ),
-    Dialect(
-        "scikit-learn (cv_results_)",
-        ("param_*", "mean_test_*"),
-        "param_",
-        value="mean_test_*",
-        metrics=("mean_test_{}", "{}"),
-        seconds=("mean_fit_time", "mean_score_time"),
-        direction="maximize",
+    replace(
+        _SKLEARN,
+        name="scikit-learn (cv_results_ of successive halving)",
+        marks=(*_SKLEARN.marks, "params", "iter", "n_resources"),
+        trial="params",
+        step="n_resources",
     ),
+    _SKLEARN,
     Dialect(
         "Syne Tune",
         ("config_*", "st_*"),
@@ -187,9 +196,9 @@ _OUTCOME = re.compile(
 _BOOKKEEPING = re.compile(
     r"(.*[_./ -])?(date|datetime|timestamp|time|created|updated|duration|runtime|elapsed|walltime|"
     r"seconds|hostname|pid|uuid|start_time|end_time)|datetime_.*|"
-    r"(unnamed: \d+|index|id|run|run_id|run_name|trial|trial_id|trial_number|number|state|status|"
-    r"name|notes|user|tags|host|commit|sweep|group|job ?type|epoch|step|global_step|iteration|"
-    r"training_iteration|best_(epoch|step|iteration))|_(runtime|timestamp|step|wandb).*",
+    r"(unnamed: [\d.]+|index|id|run|run_id|run_name|trial|trial_id|trial_number|number|state|"
+    r"status|name|notes|user|tags|host|commit|sweep|group|job ?type|epoch|step|global_step|"
+    r"iteration|training_iteration|best_(epoch|step|iteration))|_(runtime|timestamp|step|wandb).*",
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?|\d+ days \d\d:\d\d.*")

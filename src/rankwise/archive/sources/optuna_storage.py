@@ -15,11 +15,12 @@ from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
+from rankwise._core.words import listed
 from rankwise.archive.merge_distributions import Vote, merge
 from rankwise.archive.objectives import MOST, Objective, objectives_of
 from rankwise.archive.past_study import Outcomes, PastStudy
 from rankwise.archive.sources.base import Contents, ReadOptions
-from rankwise.errors import is_number
+from rankwise.errors import StorageError, is_number
 from rankwise.history.task import FAILED, INVALID, OK, STATUSES
 from rankwise.storage.all_studies import all_studies
 from rankwise.storage.locations import is_journal, is_url, sqlite_path, storage_url
@@ -45,10 +46,34 @@ def open_url(url: str) -> BaseStorage:
         StorageError: the storage does not exist or cannot be opened.
     """
     path = sqlite_path(url)
-    with quiet_optuna(), storage_errors(url, "open"):
-        if path is not None and not path.is_file():
-            raise FileNotFoundError("there is no such file")
-        return optuna.storages.RDBStorage(url, skip_table_creation=True)
+    try:
+        with quiet_optuna(), storage_errors(url, "open"):
+            if path is not None and not path.is_file():
+                raise FileNotFoundError("there is no such file")
+            return optuna.storages.RDBStorage(url, skip_table_creation=True)
+    except StorageError as error:
+        missing = path is not None and not path.is_file()
+        tables = None if missing else _tables(url)
+        if tables is None or "studies" in tables:
+            raise
+        why = f"it has the tables {listed(sorted(tables))}" if tables else "it has no tables"
+        if {"experiments", "runs"} <= tables:
+            why = f"it is a database of MLflow: give the address mlflow:{without_password(url)}"
+        raise StorageError(f"{without_password(url)} is not an Optuna storage; {why}") from error
+
+
+def _tables(url: str) -> set[str] | None:
+    """Names of the tables of a database; None if it cannot be read."""
+    import sqlalchemy as sa
+
+    try:
+        engine = sa.create_engine(url)
+        try:
+            return set(sa.inspect(engine).get_table_names())
+        finally:
+            engine.dispose()
+    except (sa.exc.SQLAlchemyError, ImportError, ValueError):
+        return None
 
 
 def open_journal(path: Path) -> BaseStorage:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise._core.words import count
+from rankwise._core.words import count, listed
 from rankwise.archive.past_study import PastStudy
 from rankwise.archive.sources.base import Contents, ReadOptions
 from rankwise.archive.sources.cells import Parameter, parameter, parse
@@ -67,9 +67,9 @@ def studies_of(
 ) -> Contents:
     """Convert trials to studies.
 
-    A hyperparameter has one type over all studies of the source. A trial with a number that is
-    infinite or too large is left out and counted. Facts that all trials of a study agree on become
-    its context.
+    A hyperparameter has one type over all studies of the source. One whose numbers are mostly
+    infinite or too large, such as a seed of 64 bits, is not used. Otherwise trials with such a
+    number are left out and counted. Facts that all trials of a study agree on become its context.
 
     Args:
         records: the trials.
@@ -91,13 +91,16 @@ def studies_of(
     if len(ended) < len(everything):
         states = {r.state for r in everything} - {r.state for r in ended}
         left = count(len(everything) - len(ended), "trial")
-        told.append(f"{left} left out: state {_listed(sorted(states))}")
+        told.append(f"{left} left out: state {listed(sorted(states))}")
     if not ended:
         raise ArchiveError(f"{where} has no finished trials")
     columns, dropped = _columns(ended, where, options, doubtful)
     if dropped:
-        told.append(f"not used as hyperparameters: {_listed(dropped)}")
+        told.append(f"not used as hyperparameters: {listed(dropped)}")
     unusable: set[int] = set()
+    columns, odd = _usable(columns, where)
+    for name in odd:
+        told.append(f"{name} is not used: most of its numbers are infinite or too large")
     for name, column in columns.items():
         if column.note:
             told.append(column.note)
@@ -105,12 +108,6 @@ def studies_of(
             unusable |= column.unusable
             left = count(len(column.unusable), "trial")
             told.append(f"{left} left out: {name} is infinite or too large")
-    if len(unusable) == len(ended):
-        guilty = next(name for name, column in columns.items() if column.unusable)
-        raise ArchiveError(
-            f"{where}: column {guilty!r} has only numbers that are infinite or too large; leave "
-            f"it out with ignore=[{guilty!r}]"
-        )
     groups: dict[str, list[int]] = {}
     for row, record in enumerate(ended):
         if row not in unusable:
@@ -136,7 +133,7 @@ def _columns(
     missing = [name for name in sorted(options.parameters) if name not in cells]
     if missing:
         raise ArchiveError(
-            f"{where} has no parameter {missing[0]!r}, only {_listed(sorted(cells))}"
+            f"{where} has no parameter {missing[0]!r}, only {listed(sorted(cells))}"
         )
     kept, dropped = {}, []
     for name, column in cells.items():
@@ -151,13 +148,30 @@ def _columns(
     if len(kept) > _MOST_PARAMETERS:
         raise ArchiveError(
             f"{where} has {len(kept)} hyperparameters, at most {_MOST_PARAMETERS} can be used "
-            f"({_listed(list(kept))}): name them with parameters="
+            f"({listed(list(kept))}): name them with parameters="
         )
     found = {
         name: parameter(where, name, column, options.search_space.get(name))
         for name, column in kept.items()
     }
     return {name: column for name, column in found.items() if column is not None}, dropped
+
+
+def _usable(
+    columns: Mapping[str, Parameter], where: object
+) -> tuple[dict[str, Parameter], list[str]]:
+    """The columns of which at least half of the cells are usable, and the names of the others.
+
+    Raises:
+        ArchiveError: there is none.
+    """
+    odd = [name for name, c in columns.items() if len(c.unusable) > len(c.values)]
+    if odd and len(odd) == len(columns):
+        raise ArchiveError(
+            f"{where}: column {odd[0]!r} has only numbers that are infinite or too large; leave "
+            f"it out with ignore=[{odd[0]!r}]"
+        )
+    return {name: c for name, c in columns.items() if name not in odd}, odd
 
 
 def _study(
@@ -210,9 +224,3 @@ def _agreed(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for other in facts[1:]:
         first = {k: v for k, v in first.items() if k in other and parse(other[k]) == v}
     return first
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    """Some names as a text."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(name[:60] for name in names[:most]) + more

@@ -50,6 +50,8 @@ def source_of(address: str) -> Source:
     Raises:
         ArchiveError: there is none.
     """
+    if not address.strip():
+        raise ArchiveError("the address of the archive is empty: give a URL, a file or a folder")
     for source in sources():
         if source.belongs(address):
             return source

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from rankwise._core.words import count
+from rankwise._core.words import count, listed
 from rankwise.archive.sources.base import Contents, ReadOptions
 from rankwise.archive.sources.cells import is_empty, number
 from rankwise.archive.sources.dialects import PLAIN, Dialect, doubtful, recognise
 from rankwise.archive.sources.records import Record, studies_of
+from rankwise.archive.sources.table_rows import ENDINGS, Row, Table, files_of, read_table
 from rankwise.errors import ArchiveError
 from rankwise.storage.locations import is_journal
-
-_ENDINGS = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
-_MOST_COLUMNS = 10_000
-
-Row = Mapping[str, Any]
 
 
 def belongs(address: str) -> bool:
     """True for a table, or a folder that contains tables."""
     path = Path(address)
     if path.is_dir():
-        return bool(_files(path))
-    if path.suffix not in _ENDINGS or not path.is_file():
+        return bool(files_of(path))
+    if path.suffix not in ENDINGS or not path.is_file():
         return False
     return path.stat().st_size == 0 or not is_journal(path)
 
@@ -54,8 +44,8 @@ def read(address: str, options: ReadOptions) -> Contents:
     names: dict[str, str] = {}
     notes: list[str] = []
     directions, plain = set(), False
-    for file in _files(path) if many else [path]:
-        table = _read(file)
+    for file in files_of(path) if many else [path]:
+        table = read_table(file)
         dialect = recognise(table.columns)
         found, more = _records(file, table, dialect, options, names, many)
         records += found
@@ -78,7 +68,7 @@ def read(address: str, options: ReadOptions) -> Contents:
 
 def _records(
     file: Path,
-    table: _Table,
+    table: Table,
     dialect: Dialect,
     options: ReadOptions,
     names: dict[str, str],
@@ -92,8 +82,8 @@ def _records(
         asked = study or dialect.study[0]
         if options.study is None or not many:
             raise ArchiveError(
-                f"{file} has no column {asked!r}, only {_some(columns)}: say which one it is with "
-                "study="
+                f"{file} has no column {asked!r}, only {listed(columns)}: say which one it is "
+                "with study="
             )
         study = ""
     taken = {value, study, dialect.state, dialect.started, dialect.ended, *dialect.seconds}
@@ -110,37 +100,39 @@ def _records(
         for prefix in dialect.facts
         if column.startswith(prefix) and not column[len(prefix) :].startswith(dialect.hidden)
     }
-    parents = {str(r[dialect.parent]) for r in table.rows if not is_empty(r.get(dialect.parent))}
+    parents = {
+        str(r[dialect.parent]) for r in table.rows if not is_empty(_cell(r, dialect.parent))
+    }
     folds = sum(c.startswith("split") and c.endswith(value[len("mean") :]) for c in columns)
     found: dict[Any, Record] = {}
     for k, row in enumerate(table.rows):
-        if str(row.get(dialect.run)) in parents:
-            names[str(row[dialect.run])] = str(row.get(dialect.title) or row[dialect.run])
+        if str(_cell(row, dialect.run)) in parents:
+            names[str(row[dialect.run])] = str(_cell(row, dialect.title) or row[dialect.run])
             continue
         key = str(row[study]) if study and not is_empty(row.get(study)) else file.stem
-        parent = None if options.study else row.get(dialect.parent)
+        parent = None if options.study else _cell(row, dialect.parent)
         record = Record(
             key if is_empty(parent) else str(parent),
             {short: row[c] for c, short in params.items() if not is_empty(row.get(c))},
             _value(file, value, row.get(value)),
-            str(row.get(dialect.state) or ""),
+            str(_cell(row, dialect.state) or ""),
             _seconds(row, dialect) * max(folds, 1),
-            moment(row.get(dialect.started)),
+            moment(_cell(row, dialect.started)),
             {},
             {short: row[c] for c, short in facts.items() if not is_empty(row.get(c))},
         )
-        trial = (record.study, row.get(dialect.trial)) if dialect.trial else k
+        trial = (record.study, _cell(row, dialect.trial)) if dialect.trial else k
         if trial in found or dialect.trial:
-            record.curve = _longer(found.get(trial), row.get(dialect.step), record.value)
+            record.curve = _longer(found.get(trial), _cell(row, dialect.step), record.value)
         found[trial] = record
     if dialect.trial:
-        _complete(list(found.values()))
+        _complete(list(found.values()), bool(dialect.state))
     return list(found.values()), _notes(file, table, dialect, value, study, columns, params, facts)
 
 
 def _notes(
     file: Path,
-    table: _Table,
+    table: Table,
     dialect: Dialect,
     value: str,
     study: str,
@@ -158,7 +150,7 @@ def _notes(
         rest = [c for c in columns if c not in params and c not in (value, study)]
         other = [c for c in rest if c not in facts]
         if other and dialect.params:
-            notes.append(f"columns without hyperparameters: {_some(other)}")
+            notes.append(f"columns without hyperparameters: {listed(other)}")
     if table.damaged:
         notes.append(
             f"{count(table.damaged, 'row')} of {file.name} left out: not as many cells as columns"
@@ -166,12 +158,19 @@ def _notes(
     return notes
 
 
-def _complete(records: Sequence[Record]) -> None:
-    """Mark the trials that were stopped at the last step of all trials as complete."""
+def _complete(records: Sequence[Record], stated: bool) -> None:
+    """Mark the trials that reached the last step of all trials as complete."""
     last = max((max(record.curve) for record in records if record.curve), default=None)
     for record in records:
         if record.curve and max(record.curve) == last:
             record.state = ""
+        elif record.curve and not stated:
+            record.state = "stopped"
+
+
+def _cell(row: Row, column: str) -> Any:
+    """A cell; None if the dialect has no such column."""
+    return row.get(column) if column else None
 
 
 def _longer(before: Record | None, step: Any, value: float) -> Mapping[int, float]:
@@ -202,7 +201,7 @@ def _seconds(row: Row, dialect: Dialect) -> float:
         total += seconds(row.get(column))
     if dialect.seconds:
         return total
-    start, end = moment(row.get(dialect.started)), moment(row.get(dialect.ended))
+    start, end = moment(_cell(row, dialect.started)), moment(_cell(row, dialect.ended))
     if start is None or end is None:
         return math.nan
     return (end - start).total_seconds()
@@ -244,129 +243,3 @@ def moment(cell: Any) -> datetime | None:
         return datetime.fromisoformat(str(cell).strip().replace("Z", "+00:00"))
     except ValueError:
         return None
-
-
-# ---------------------------------------------------------------------- files
-
-
-@dataclass(frozen=True)
-class _Table:
-    columns: list[str]
-    rows: Sequence[Row]
-    damaged: int = 0
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(
-        p
-        for p in folder.iterdir()
-        if p.is_file() and p.suffix in _ENDINGS and not p.name.startswith(".")
-    )
-
-
-def _read(file: Path) -> _Table:
-    try:
-        if file.suffix == ".csv":
-            table = _csv(file)
-        elif file.suffix in (".jsonl", ".ndjson"):
-            table = _lines(file)
-        else:
-            table = _parquet(file)
-    except ArchiveError:
-        raise
-    except RecursionError:
-        raise ArchiveError(f"{file} cannot be read as a table: it is nested too deeply") from None
-    except Exception as error:  # pyarrow raises many types
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ArchiveError(f"{file} cannot be read as a table ({first[:200]})") from error
-    if not table.rows:
-        raise ArchiveError(f"{file} is empty: a table has a header and one row per trial")
-    return table
-
-
-def _checked(file: Path, columns: Sequence[str]) -> list[str]:
-    if len(columns) > _MOST_COLUMNS:
-        raise ArchiveError(
-            f"{file} has {len(columns)} columns ({_some(columns)}), at most {_MOST_COLUMNS} are "
-            "read; keep only the hyperparameters and the outcome"
-        )
-    [(name, times)] = Counter(columns).most_common(1) or [("", 1)]
-    if times > 1:
-        raise ArchiveError(f"{file} has {times} columns {name!r}; rename them")
-    return list(columns)
-
-
-def _csv(file: Path) -> _Table:
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines)
-        columns = _checked(file, next(reader, []))
-        rows, damaged = [], 0
-        for cells in reader:
-            if len(cells) == len(columns):
-                rows.append(dict(zip(columns, cells, strict=True)))
-            else:
-                damaged += bool(cells)
-    if damaged and not rows:
-        raise ArchiveError(f"{file}: no row has as many cells as the header has columns")
-    return _Table(columns, rows, damaged)
-
-
-def _lines(file: Path) -> _Table:
-    columns: dict[str, None] = {}
-    rows: list[Row] = []
-    with file.open(encoding="utf-8") as lines:
-        for k, row in _objects(file, lines):
-            if not isinstance(row, dict):
-                raise ArchiveError(f"{file}, line {k}: a row is a JSON object, not {row!r:.60}")
-            columns.update(dict.fromkeys(row))
-            if len(columns) > _MOST_COLUMNS:
-                _checked(file, list(columns))
-            rows.append(row)
-    return _Table(list(columns), rows)
-
-
-def _objects(file: Path, lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
-    for k, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            yield k, json.loads(line)
-        except RecursionError:
-            raise ArchiveError(f"{file}, line {k}: nested too deeply") from None
-        except ValueError as error:
-            raise ArchiveError(f"{file} cannot be read, line {k}: {error}") from error
-
-
-def _parquet(file: Path) -> _Table:
-    import pandas as pd
-
-    try:
-        frame = pd.read_parquet(file)
-    except ImportError as error:
-        raise ArchiveError(
-            f"{file} cannot be read: Parquet needs the package pyarrow; install it, or save the "
-            "table as CSV"
-        ) from error
-    columns = _checked(file, [str(c) for c in frame.columns])
-    frame.columns = columns
-    there = frame.notna().to_numpy()
-    rows = frame.astype(object).to_numpy()
-    return _Table(
-        columns,
-        [
-            {c: _flat(v) for c, v, known in zip(columns, row, mask, strict=True) if known}
-            for row, mask in zip(rows, there, strict=True)
-        ],
-    )
-
-
-def _flat(cell: Any) -> Any:
-    """A cell as it is, or a list or a mapping as text, as in files of lines."""
-    if isinstance(cell, dict | list | tuple | np.ndarray):
-        return json.dumps(cell, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v))
-    return cell
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(name[:60] for name in names[:most]) + more
