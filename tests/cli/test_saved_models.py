@@ -106,7 +106,7 @@ def test_what_cannot_be_saved_or_predicted_gets_a_sentence(rankwise, skops, tmp_
     monkeypatch.setitem(sys.modules, "skops", None)
     monkeypatch.setitem(sys.modules, "skops.io", None)
     found = rankwise(*words, "--save", "m.skops")
-    assert found.code == 2 and "pip install skops" in found.err and "best of" not in found.out
+    assert found.code == 2 and '"rankwise[save]"' in found.err and "best of" not in found.out
 
 
 class Stranger:

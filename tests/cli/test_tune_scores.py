@@ -11,7 +11,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.tree import DecisionTreeClassifier
 from support.shell import commands, enter
 
-from rankwise.cli.tune.scores import held_out, wilson
+from rankwise.cli.tune.scores import held_out, interval_of, wilson
 from rankwise.tabular import Problem
 
 
@@ -61,6 +61,17 @@ def test_the_error_of_a_regression_is_that_of_the_bootstrap():
     found = held_out(DummyRegressor().fit(held.X, held.y), held, "neg_mean_squared_error")
     low, high = found.interval
     assert low < found.score < high and high - low == pytest.approx(2 * 1.96 * found.error)
+
+
+@pytest.mark.parametrize(
+    ("metric", "score", "best"),
+    [("r2", 0.99, 1.0), ("neg_mean_absolute_error", -0.01, 0.0), ("d2_pinball_score", 0.99, 1.0)],
+)
+def test_no_interval_goes_beyond_the_best_score(metric, score, best):
+    held = problem(np.linspace(0, 1, 20))
+    assert interval_of(score, 0.1, metric, held) == pytest.approx((score - 0.196, best))
+    low, high = interval_of(score - 1, 0.1, metric, held)
+    assert high - (score - 1) == pytest.approx(score - 1 - low)
 
 
 def test_a_perfect_score_comes_with_an_interval(rankwise):

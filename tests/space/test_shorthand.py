@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ConfigSpace as CS
+import numpy as np
 import pytest
 from ConfigSpace.hyperparameters import (
     UniformFloatHyperparameter,
     UniformIntegerHyperparameter,
 )
+from scipy import stats
 
 from rankwise.errors import SpaceError
 from rankwise.space.encoder import Encoder
@@ -224,7 +226,17 @@ def test_integers_too_large_to_tell_apart_are_refused_by_the_encoder():
         Encoder({"n": (0, 2**60)})
 
 
-@pytest.mark.parametrize("spec", [{1, 10}, frozenset({"a"})])
+@pytest.mark.parametrize(
+    "spec",
+    [range(5), np.arange(3.0), iter("ab"), {"a": 1}.values(), stats.uniform(0, 1)],
+    ids=type,
+)
+def test_collections_and_distributions_are_no_constants(spec):
+    with pytest.raises(SpaceError, match=r"'x': .*write choices as a list"):
+        make_space({"x": spec})
+
+
+@pytest.mark.parametrize("spec", [{1, 10}, frozenset({"a"}), {"a": 1}.keys()])
 def test_a_set_is_neither_a_range_nor_choices(spec):
     with pytest.raises(SpaceError, match="'x': a set has no order"):
         make_space({"x": spec})

@@ -438,6 +438,18 @@ def test_numbers_that_identify_rows_are_left_out_with_a_note(name):
     assert any("identifies the rows" in note and repr(name) in note for note in problem.notes)
 
 
+def test_the_index_of_a_shuffled_data_frame_is_left_out(tmp_path):
+    frame = table(y=np.tile([0, 1], 20))
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "shuffled.csv")
+    problem = Problem.of(read_table(tmp_path / "shuffled.csv"), "y")
+    assert list(problem.X) == ["x", "z"]
+
+
+def test_a_target_by_index_in_a_file_with_names_gets_a_hint():
+    with pytest.raises(TableError, match="--no-header"):
+        Problem.of(table(u=["a", "b"] * 20, y=np.tile([0, 1], 20)), "1")
+
+
 def test_numbers_that_count_the_rows_are_left_out_if_they_come_first():
     count, y = np.arange(1, 41), np.tile([0, 1], 20)
     weight = np.random.default_rng(0).normal(size=40)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -111,11 +111,7 @@ def _hyperparameter(name: str, spec: Any, defaults: Mapping[str, Any]) -> Hyperp
             if len(spec) == 1:
                 return ConfigSpace.Constant(name, spec[0])
             return ConfigSpace.CategoricalHyperparameter(name, spec, **chosen)
-        if isinstance(spec, set | frozenset):
-            raise SpaceError(
-                f"{name!r}: a set has no order: write choices as a list and a range as a tuple "
-                f"(low, high), not {spec!r}"
-            )
+        _check_constant(name, spec)
         return ConfigSpace.Constant(name, spec)
     except SpaceError:
         raise
@@ -142,6 +138,17 @@ def _number(name: str, spec: tuple[Any, ...], default: Any) -> Hyperparameter[An
     ends = tuple(map(int if whole else float, (low, high)))
     hyperparameter: Hyperparameter[Any, Any] = kind(name, ends, log=bool(flags), default=default)
     return hyperparameter
+
+
+def _check_constant(name: str, spec: Any) -> None:
+    """Raise a `SpaceError` for what was meant as a range or as choices."""
+    how = f"write choices as a list and a range as a tuple (low, high), not {spec!r}"
+    if isinstance(spec, Set):
+        raise SpaceError(f"{name!r}: a set has no order: {how}")
+    if isinstance(spec, Iterable) and not isinstance(spec, str | bytes | Mapping):
+        raise SpaceError(f"{name!r}: {how}")
+    if hasattr(spec, "rvs"):  # scipy.stats
+        raise SpaceError(f"{name!r}: distributions are for `RankwiseSearchCV`; {how}")
 
 
 def _check_choices(name: str, choices: list[Any]) -> None:

@@ -469,7 +469,7 @@ def without_password(text: str) -> str:
     return re.sub(r"://([^:@/\s]*):\S*@", r"://\1:***@", text)
 
 
-_DAMAGED = (ArithmeticError, AssertionError, KeyError, RecursionError)
+_DAMAGED = (ArithmeticError, AssertionError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def _first_line(error: BaseException) -> str:

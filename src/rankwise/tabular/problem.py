@@ -27,6 +27,7 @@ _IDENTIFIER = re.compile(
     r"(?i:(^|[\W_])(id|ids|idx|index|key|no|nr|num|number|row|rowid|rownames?|uid|serial)$)"
     r"|[a-z](I[dD]|Index|Key|No|Nr|Num|Number)$"
 )
+_NAMELESS = re.compile(r"(Unnamed: 0)?")  # the index of a data frame
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,8 @@ def identifiers(frame: pd.DataFrame) -> list[str]:
     """The columns of whole numbers that only identify the rows of a table.
 
     All numbers of such a column are different. Its name says what it is ("id", "customerID",
-    "row number"), or it is the first column and counts the rows from 0 or 1. A table of which
-    nothing else would be left has none.
+    "row number"), or it is the first column, and has no name or counts the rows from 0 or 1. A
+    table of which nothing else would be left has none.
     """
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
@@ -178,8 +179,9 @@ def identifiers(frame: pd.DataFrame) -> list[str]:
         whole = np.isfinite(values).all() and not np.mod(values, 1).any()
         if not whole or len(np.unique(values)) < len(values):
             continue
-        counts = k == 0 and values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
-        if counts or _IDENTIFIER.search(str(name)):
+        counts = values[0] in (0, 1) and bool(np.all(np.diff(values) == 1))
+        first = k == 0 and (counts or _NAMELESS.fullmatch(str(name)) is not None)
+        if first or _IDENTIFIER.search(str(name)):
             found.append(str(name))
     return found if len(found) < frame.shape[1] else []
 
@@ -192,6 +194,8 @@ def _no_target(target: str, columns: list[str]) -> str:
         text += f". Did you mean {' or '.join(repr(c) for c in folded or close)}?"
     elif columns == [str(k) for k in range(len(columns))]:
         text += ". The file has no line of names: its columns are named by their index"
+    elif target.isdecimal() and int(target) < len(columns):
+        text += ". If the first line of the file holds values, add --no-header"
     return text
 
 

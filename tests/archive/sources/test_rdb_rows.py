@@ -110,6 +110,23 @@ def test_a_study_with_damaged_rows_is_left_out_and_named(url, statement):
     assert np.isfinite(archive.tasks.tasks[-1].X).all()
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "delete from study_directions",
+        "update trials set datetime_complete = 'yesterday'",
+        "update study_user_attributes set value_json = '[[['",
+    ],
+)
+def test_damage_that_optuna_cannot_read_is_called_so(url, statement):
+    storage = optuna.storages.RDBStorage(url)
+    fill(storage, "one", 3)
+    optuna.load_study(study_name="one", storage=storage).set_user_attr("fact", 1)
+    damage(url, statement)
+    with pytest.raises(StorageError, match="it is damaged"):
+        open_archive(url)
+
+
 def test_an_unknown_schema_is_one_sentence(url):
     optuna.storages.RDBStorage(url)
     damage(url, "update alembic_version set version_num = 'v99'")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rankwise._core.atomic_write import atomic_write
+from rankwise._core.extras import missing
 from rankwise.cli.tune.plan import MODEL, Plan, threads_for
 from rankwise.errors import OptionError, RankwiseError
 
@@ -122,7 +123,5 @@ def _skops() -> Any:
     try:
         import skops.io
     except ImportError as error:
-        raise OptionError(
-            "models in files need the package skops: pip install skops (the extra save)"
-        ) from error
+        raise missing("a model in a file", "skops", "save") from error
     return skops.io

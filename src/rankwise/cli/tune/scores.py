@@ -30,6 +30,8 @@ _SHARES = (
     "top_k_accuracy",
 )
 """Metrics between 0 and 1, with variants such as "f1_macro": their intervals are Wilson's."""
+_AT_MOST_1 = ("d2_", "explained_variance", "matthews_corrcoef", "r2")
+"""Other metrics of which 1 is the best score."""
 
 
 def metrics_for(names: str | None, problem: Problem) -> tuple[str, ...]:
@@ -149,6 +151,8 @@ def held_out(model: Any, problem: Problem, metric: str) -> HeldOut:
 def interval_of(score: float, error: float, metric: str, problem: Problem) -> tuple[float, float]:
     """A 95 % interval of a score: Wilson's for scores between 0 and 1, else score ± 1.96 errors.
 
+    No interval goes beyond the score of exact predictions.
+
     The bootstrap knows no error where all rows are predicted right. Wilson's interval does: it
     needs the number of rows that the score is a proportion of. That is all rows for accuracy. For
     other scores the bootstrap error tells the number of rows, and where it is 0 the rows of the
@@ -163,15 +167,21 @@ def interval_of(score: float, error: float, metric: str, problem: Problem) -> tu
     if not np.isfinite(score):
         return np.nan, np.nan
     if problem.classes is None or not metric.startswith(_SHARES):
-        known = (
-            error > 0
-        )  # an error of 0 is that of rows that are too few or all predicted exactly
-        return (score - _Z * error, score + _Z * error) if known else (np.nan, np.nan)
+        if not error > 0:  # the rows are too few, or all of them are predicted exactly
+            return np.nan, np.nan
+        return score - _Z * error, min(score + _Z * error, _best(metric))
     n = float(len(problem))
     if metric != "accuracy":
         counts = np.bincount(problem.y.astype(np.int64))
         n = score * (1 - score) / error**2 if error > 0 else float(counts[counts > 0].min())
     return wilson(score, min(max(n, 1.0), len(problem)))
+
+
+def _best(metric: str) -> float:
+    """The score of exact predictions."""
+    if metric.startswith(_NEGATIVE):
+        return 0.0
+    return 1.0 if metric.startswith(_AT_MOST_1) else np.inf
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:

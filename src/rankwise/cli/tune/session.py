@@ -136,7 +136,8 @@ def _announce(plan: Plan, name: str, address: str, before: int) -> None:
     metrics = " and ".join(plan.objectives or (plan.metric,))
     classes = "" if problem.classes is None else f" with {len(problem.classes)} classes"
     say(
-        f"{Path(request.data).name}: {len(problem)} rows, {problem.X.shape[1]} columns; "
+        f"{Path(request.data).name}: {count(len(problem), 'row')}, "
+        f"{count(problem.X.shape[1], 'column')}; "
         f"{problem.kind} of {problem.target!r}{classes} by {' or '.join(plan.estimators)}"
     )
     for note in plan.notes:
