@@ -20,7 +20,7 @@ import numpy as np
 from ConfigSpace.hyperparameters import NumericalHyperparameter
 
 from benchmarks.builtin.collect import ROOT, read
-from benchmarks.builtin.library import KINDS, LEARNERS, Learner, key
+from benchmarks.builtin.library import KINDS, LEARNERS, OWN, Learner
 from benchmarks.builtin.scores import METRICS
 from rankwise.builtin.learnt import learnt_arrays
 from rankwise.builtin.records import DATASETS, FOLDER, FORMAT, VERSION, _read, dataset_facts
@@ -54,13 +54,15 @@ def build(results: Path, out: Path, learners: list[str]) -> None:
 
 
 def complete_tables(results: Path, learner: str, kind: str) -> dict[str, list[dict[str, Any]]]:
-    """The evaluations of each data set that has those of the shared design, by its name."""
-    made = Learner.of(learner, kind)
-    shared = {key(configuration) for _, configuration in made.designs("", own=0)}
+    """The evaluations of each data set that has all of the shared design, by its name.
+
+    They are counted, because the design itself may differ between versions of the package.
+    """
+    wanted = len(Learner.of(learner, kind).designs("", own=0))
     tables = {}
     for path in sorted((results / learner / kind).glob("*.json")):
         table = read(path)
-        if shared <= {key(row["configuration"]) for row in table}:
+        if sum(row["design"] != OWN for row in table) >= wanted:
             tables[path.stem] = table
     return tables
 

@@ -89,7 +89,12 @@ def _listed(rows: np.ndarray) -> Choose:
 
 
 def regrets(
-    task: Task, method: str, choose: Choose, seed: int, before: tuple[float, ...] = ()
+    task: Task,
+    method: str,
+    choose: Choose,
+    seed: int,
+    before: tuple[float, ...] = (),
+    trials: int = TRIALS,
 ) -> list[float]:
     """Normalised regret after each trial; `before` has losses of trials that are not recorded."""
     losses = task.losses
@@ -97,7 +102,7 @@ def regrets(
     left, done = list(range(len(task))), []
     context = {} if method == "eb-gp-no-context" else task.context
     started = {"default": 1, "mbo": DESIGN}.get(method, 0)  # trials of the initial design
-    for number in range(min(TRIALS, len(task))):
+    for number in range(min(trials, len(task))):
         rng = np.random.default_rng([seed, number, zlib.crc32(task.name.encode())])
         if number < started:
             index = 0 if number == 0 else int(rng.integers(len(left)))
@@ -105,7 +110,7 @@ def regrets(
             history = Task.of(task.X[done], losses[done], context=context)
             index = choose(history, task.X[left], rng)
         done.append(left.pop(index))
-    best = np.minimum.accumulate([*before, *losses[done]])[:TRIALS]
+    best = np.minimum.accumulate([*before, *losses[done]])[:trials]
     return [round(float(v), 5) for v in (best - losses.min()) / scale]
 
 

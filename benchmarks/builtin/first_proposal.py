@@ -110,7 +110,7 @@ def main() -> None:
     table = {"about": about, "columns": [{"name": name} for name in columns], "rows": rows}
     content = {
         "title": "Rules for the first proposal from the built-in past",
-        "date": "2026-11-18",
+        "date": "2026-11-19",
         "versions": f"built-in past {VERSION}",
         "machine": "2 cores",
         "command": ["python -m benchmarks.builtin.first_proposal"],

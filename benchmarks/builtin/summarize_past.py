@@ -241,7 +241,7 @@ def main() -> None:
         tables["flaml"] = overall(common(found, methods), f"Where FLAML was evaluated. {about}")
     content = {
         "title": "The built-in past, leaving data sets out",
-        "date": "2026-11-18",
+        "date": "2026-11-19",
         "machine": "2 cores, other work on the machine",
         "versions": f"built-in past {VERSION}",
         "command": [

@@ -18,11 +18,13 @@ from rankwise.history.task import Task
 
 
 def test_only_data_sets_with_the_whole_shared_design_are_built(tmp_path):
-    designs = [c for _, c in Learner.of("ridge", "regression").designs("", own=0)]
+    designs = Learner.of("ridge", "regression").designs("a")
+    shared = [row for row in designs if row[0] != "own"]
     folder = tmp_path / "ridge" / "regression"
     folder.mkdir(parents=True)
-    for name, rows in (("whole", designs), ("part", designs[:-1])):
-        columns = {"configuration": rows, "status": ["ok"] * len(rows)}
+    own = designs[len(shared) :][:2]
+    for name, rows in (("whole", shared), ("part", shared[:-1] + own)):
+        columns = dict(zip(("design", "configuration"), zip(*rows, strict=True), strict=True))
         (folder / f"{name}.json").write_text(json.dumps({"columns": columns}))
     assert list(complete_tables(tmp_path, "ridge", "regression")) == ["whole"]
 

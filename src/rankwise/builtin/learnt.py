@@ -27,7 +27,7 @@ from rankwise.surrogates.empirical_bayes.past_functions import (
     source_context,
     task_digest,
 )
-from rankwise.surrogates.empirical_bayes.source_weights import Similarity
+from rankwise.surrogates.empirical_bayes.source_weights import Similarity, described
 from rankwise.surrogates.empirical_bayes.surrogate import EmpiricalBayes
 from rankwise.types import Array
 
@@ -84,7 +84,8 @@ def learnt_surrogate(
     similar = None
     if metric in records.similarity:
         names, bandwidth = records.similarity[metric]
-        table = np.array([[s.context.get(n, np.nan) for n in names] for s in sources])
+        known = [described(source.context) for source in sources]
+        table = np.array([[row[name] for name in names] for row in known])
         similar = Similarity(tuple(names), table, bandwidth)
     surrogate.past = SourcePast(sources, remember=True, similarity=similar)
     surrogate.models = Models(*(stored[f"models.{name}"] for name in MODEL_FIELDS))

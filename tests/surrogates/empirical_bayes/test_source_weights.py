@@ -8,9 +8,12 @@ import pytest
 from rankwise.history.task import BUILTIN, GROUP, Task
 from rankwise.surrogates.empirical_bayes.past_functions import Source
 from rankwise.surrogates.empirical_bayes.source_weights import (
+    COMPARED,
     FEATURES,
+    GUESSING,
     Similarity,
     builtin_weight,
+    described,
     different_tasks,
 )
 
@@ -58,6 +61,28 @@ def test_similar_data_sets_count_more_if_that_predicts_better(told):
     weights = similar.weights(dict(zip(FEATURES, tables[3], strict=False)))
     assert np.argmax(weights) == 3 and weights.sum() < len(sources)
     assert similar.weights({"log_rows": 1.0}) is None
+
+
+def test_unknown_meta_features_do_not_count():
+    rows = np.random.default_rng(0).random((12, 5))
+    part = Similarity(FEATURES[:4], rows[:, :4], 0.2)
+    whole = Similarity(FEATURES[:5], rows, 0.2)
+    known = dict(zip(FEATURES, rows[3, :4], strict=False))
+    assert np.allclose(whole.weights(known), part.weights(known))
+    assert np.argmax(whole.weights(known)) == 3
+
+
+def test_landmarks_are_compared_with_each_other_and_with_guessing():
+    scores = {"nearest": 0.7, "linear": 0.9, "tree": 0.6, "bayes": 0.5}
+    context = {f"hand_landmark_{name}": score for name, score in scores.items()}
+    found = described({**context, GUESSING: 0.4})
+    assert found["linear-tree"] == pytest.approx(0.3) and found["best_landmark"] == 0.9
+    assert found["best_landmark-largest_class"] == pytest.approx(0.5)
+    del context["hand_landmark_bayes"]
+    found = described(context)  # a regression has no classes
+    assert np.isnan(found["bayes-tree"]) and found["best_landmark"] == 0.9
+    assert np.isnan(described({})["best_landmark"])
+    assert set(found) == set(COMPARED)
 
 
 def test_near_duplicates_do_not_predict_each_other():

@@ -24,6 +24,7 @@ from rankwise.history.task import BUILTIN, GROUP, Task
 from rankwise.history.transforms import Standardize
 from rankwise.surrogates.empirical_bayes.source_weights import (
     FEATURES,
+    GUESSING,
     Similarity,
     different_tasks,
 )
@@ -167,7 +168,9 @@ def typical_lengthscales(each: Array) -> tuple[Array, Mask]:
 
 def source_context(context: Mapping[str, float]) -> dict[str, float]:
     """The numbers of a task's context that `source_weights` uses."""
-    return {name: context[name] for name in (*FEATURES, BUILTIN, GROUP) if name in context}
+    return {
+        name: context[name] for name in (*FEATURES, GUESSING, BUILTIN, GROUP) if name in context
+    }
 
 
 def task_digest(task: Task) -> str:

@@ -2,9 +2,9 @@
 
 Both weights are learnt from the source tasks. The similarity of two data sets is a Gaussian kernel
 of the distance between their meta-features, as ranks among the source tasks. Its bandwidth is
-chosen by leave-one-out: how good are the configurations that the other source tasks propose for a
-held-out one? If no bandwidth is better than equal weights by more than its standard error, all
-source tasks count the same, so useless meta-features do no harm.
+chosen by leave-one-out: how well does the weighted mean of the other source tasks' functions
+predict the function of a held-out one? If no bandwidth is better than equal weights by more than
+its standard error, all source tasks count the same, so useless meta-features do no harm.
 """
 
 from __future__ import annotations
@@ -41,12 +41,18 @@ FEATURES = (
     "target_skewness",
     "target_kurtosis",
 )
-"""Meta-features that are compared; docs/results/builtin.md shows the alternatives."""
+"""Meta-features that are compared, with those of `described`; see docs/decisions/019."""
 
-BANDWIDTHS = (0.1, 0.14, 0.2, 0.28, 0.4)
+GUESSING = "largest_class"  # accuracy of guessing the most frequent class
+_LANDMARK = "hand_landmark_"
+_BEST = "best_landmark"
+_PAIRS = (("linear", "tree"), ("nearest", "linear"), ("nearest", "tree"), ("bayes", "tree"))
+COMPARED = (*FEATURES, *(f"{a}-{b}" for a, b in _PAIRS), _BEST, f"{_BEST}-{GUESSING}")
+"""Names of all numbers that are compared."""
+
+BANDWIDTHS = (0.06, 0.08, 0.1, 0.12, 0.14, 0.17, 0.2, 0.24, 0.28, 0.34, 0.4)
 BUILTIN_WEIGHTS = (1.0, 0.3, 0.1, 0.03, 0.01)
 _FEWEST_FEATURES, _FEWEST_SOURCES, _MOST_SOURCES = 4, 10, 500
-_PROPOSED = 5  # configurations that are compared when a bandwidth is chosen
 _MAX_OWN = 60  # own studies that are held out
 
 
@@ -65,30 +71,37 @@ class Similarity:
     bandwidth: float
 
     @classmethod
-    def learn(cls, sources: Sequence[Source], probed: Callable[[], Array]) -> Self | None:
+    def learn(
+        cls,
+        sources: Sequence[Source],
+        probed: Callable[[], Array],
+        compared: Sequence[str] = COMPARED,
+    ) -> Self | None:
         """Choose the bandwidth; None if equal weights are as good or little is known.
 
         Args:
             sources: the source tasks.
             probed: returns values of their functions at m configurations (T, m).
+            compared: the numbers of `described` to compare.
         """
         if not _FEWEST_SOURCES <= len(sources) <= _MOST_SOURCES:
             return None
-        table = np.array([[s.context.get(n, math.nan) for n in FEATURES] for s in sources])
+        known = [described(source.context) for source in sources]
+        table = np.array([[row[name] for name in compared] for row in known])
         # A meta-feature that many source tasks lack, or that is the same for all, tells nothing.
         common = np.isfinite(table).mean(axis=0) > 0.5
         varied = [bool(c) and np.nanmax(x) > np.nanmin(x) for c, x in zip(common, table.T)]  # noqa: B905
         if sum(varied) < _FEWEST_FEATURES:
             return None
         table = table[:, varied]
-        names = tuple(name for name, keep in zip(FEATURES, varied, strict=True) if keep)
+        names = tuple(name for name, keep in zip(compared, varied, strict=True) if keep)
         others, values = different_tasks(sources), probed()
-        base = _proposed_scores(others.astype(float), values)
+        products = _products(values)
+        base = _errors(others.astype(float), products)
+        distance = cls(names, table, 1.0)._distances()
         best, chosen = 0.0, math.inf
         for bandwidth in BANDWIDTHS:
-            similar = cls(names, table, bandwidth)
-            weights = np.array([similar._kernel(row) for row in table]) * others
-            gain = base - _proposed_scores(weights, values)
+            gain = base - _errors(_gaussian(distance, bandwidth) * others, products)
             surplus = float(gain.mean() - gain.std() / math.sqrt(len(gain)))
             if surplus > best:
                 best, chosen = surplus, bandwidth
@@ -99,7 +112,8 @@ class Similarity:
 
         They sum to the effective number of source tasks.
         """
-        row = np.array([context.get(name, math.nan) for name in self.names], dtype=float)
+        known = described(context)
+        row = np.array([known[name] for name in self.names])
         if np.isfinite(row).sum() < _FEWEST_FEATURES:
             return None
         weights = self._kernel(row)
@@ -108,12 +122,19 @@ class Similarity:
 
     def _kernel(self, row: Array) -> Array:
         """Kernel (T,) between meta-features (f,) and those of the source tasks; 1 if unknown."""
-        known = np.isfinite(row)
-        distance = np.square(self._ranks[:, known] - self._rank(row)[known])
-        counted = np.isfinite(distance)
-        total = np.where(counted, distance, 0.0).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
-        kernel: Array = np.exp(-total / (2.0 * self.bandwidth**2))
-        return kernel
+        return _gaussian(self._distance(self._rank(row)), self.bandwidth)
+
+    def _distances(self) -> Array:
+        """Distances (T, T) between the source tasks."""
+        return np.array([self._distance(row) for row in self._ranks])
+
+    def _distance(self, ranks: Array) -> Array:
+        """Mean squared difference (T,) between ranks (f,) and those of the source tasks."""
+        squares = np.square(self._ranks - ranks)
+        counted = np.isfinite(squares)
+        total = np.where(counted, squares, 0.0).sum(axis=1)
+        mean: Array = total / np.maximum(counted.sum(axis=1), 1)
+        return mean
 
     @cached_property
     def _ranks(self) -> Array:
@@ -127,8 +148,9 @@ class Similarity:
     def _rank(self, row: Array) -> Array:
         """Ranks (f,), from 0 to 1, of meta-features (f,) among those of the source tasks."""
         below = (self.table < row).sum(axis=0) + 0.5 * (self.table == row).sum(axis=0)
-        ranks: Array = below / np.maximum(np.isfinite(self.table).sum(axis=0), 1)
-        return ranks
+        ranks = below / np.maximum(np.isfinite(self.table).sum(axis=0), 1)
+        found: Array = np.where(np.isfinite(row), ranks, math.nan)
+        return found
 
 
 def different_tasks(sources: Sequence[Source]) -> Mask:
@@ -139,19 +161,45 @@ def different_tasks(sources: Sequence[Source]) -> Mask:
     return different
 
 
-def _proposed_scores(weights: Array, values: Array) -> Array:
-    """Mean score (T,) of the configurations that weighted source tasks propose for each other.
+def described(context: Mapping[str, float]) -> dict[str, float]:
+    """The numbers `COMPARED` of a data set; NaN if unknown.
+
+    Differences between the scores of simple models (landmarks) say which kind of model suits a
+    data set. The best one, less the share of the largest class, says how much there is to learn.
+    """
+    found = {name: float(context.get(name, math.nan)) for name in FEATURES}
+    scores = {name.removeprefix(_LANDMARK): x for name, x in found.items() if _LANDMARK in name}
+    found |= {f"{a}-{b}": scores[a] - scores[b] for a, b in _PAIRS}
+    found[_BEST] = max(filter(math.isfinite, scores.values()), default=math.nan)
+    found[f"{_BEST}-{GUESSING}"] = found[_BEST] - context.get(GUESSING, math.nan)
+    return found
+
+
+def _gaussian(distance: Array, bandwidth: float) -> Array:
+    """Gaussian kernel of mean squared differences."""
+    kernel: Array = np.exp(-distance / (2.0 * bandwidth**2))
+    return kernel
+
+
+def _products(values: Array) -> Array:
+    """Mean products (T, T) of functions with values (T, m); their levels are arbitrary."""
+    centred = values - values.mean(axis=1, keepdims=True)
+    products: Array = centred @ centred.T / values.shape[1]
+    return products
+
+
+def _errors(weights: Array, products: Array) -> Array:
+    """Mean squared error (T,) with which weighted source tasks predict each other.
 
     Args:
         weights: weight of source task j for the prediction of i (T, T).
-        values: values of the functions at m configurations (T, m).
+        products: mean products (T, T) of their functions.
     """
     total = weights.sum(axis=1, keepdims=True)
-    predicted = weights @ values / np.where(total > 0, total, 1.0)
-    count = min(_PROPOSED, values.shape[1])
-    best = np.argsort(predicted, axis=1, kind="stable")[:, :count]
-    scores: Array = np.take_along_axis(values, best, axis=1).mean(axis=1)
-    return scores
+    share = weights / np.where(total > 0, total, 1.0)
+    cross = share @ products
+    errors: Array = np.diag(products) + ((cross - 2.0 * products) * share).sum(axis=1)
+    return errors
 
 
 def builtin_weight(sources: Sequence[Source], similarity: Similarity | None) -> float:
