@@ -19,7 +19,7 @@ from rankwise.archive import Contents, Record, add_source, open_archive, studies
 from rankwise.archive.sources import registry as source_registry
 from rankwise.bench import benchmarks
 from rankwise.bench.runner import run
-from rankwise.errors import OptionError, RunWarning
+from rankwise.errors import ArchiveError, OptionError, RunWarning, StorageError
 from rankwise.methods import added
 from rankwise.surrogates import GaussianProcess
 from rankwise.surrogates.base import Posterior, Surrogate
@@ -182,6 +182,46 @@ def test_what_cannot_be_a_method():
 
     with pytest.raises(OptionError, match="needs a keyword argument seed"):
         methods.register("test-seedless")(Seedless)
+
+
+class Failing:
+    """A source that does not know that addresses can be of others."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def belongs(self, address):
+        return open(address).readline() == "mine"
+
+    def read(self, address, options):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def test_a_source_that_fails_costs_no_other_source(tmp_path):
+    add_source(Failing([]))
+    with (
+        pytest.warns(RunWarning, match="the source Failing is not used: FileNotFoundError"),
+        pytest.raises(StorageError, match="there is no such file"),
+    ):
+        open_archive(f"sqlite:///{tmp_path}/past.db")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (KeyError("x"), r"mine\.txt cannot be read by the source Failing \(KeyError"),
+        ([1], "must return rankwise.archive.Contents, not list"),
+    ],
+)
+def test_what_a_source_must_not_do(tmp_path, answer, message):
+    add_source(Failing(answer))
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(ArchiveError, match=message):
+        open_archive(tmp_path / "mine.txt")
+    with pytest.raises(OptionError, match="belongs and read"):
+        add_source(object())
 
 
 def test_a_source_of_this_process(tmp_path):

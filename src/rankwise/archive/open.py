@@ -21,9 +21,8 @@ from rankwise.archive.archive import Archive
 from rankwise.archive.names import named_values, under_names
 from rankwise.archive.objectives import Objective
 from rankwise.archive.past_study import PastStudy
-from rankwise.archive.sources import optuna_storage
+from rankwise.archive.sources import optuna_storage, registry
 from rankwise.archive.sources.base import Contents, ReadOptions
-from rankwise.archive.sources.registry import source_of
 from rankwise.errors import ArchiveError, OptionError, RunWarning
 from rankwise.storage.study_log import without_password
 
@@ -225,8 +224,7 @@ class _Found:
             origin = optuna_storage.storage_origin(source)
             self._keep(origin, optuna_storage.read_contents(source, self.options, origin))
         elif isinstance(source, str | Path):
-            reader = source_of(str(source))
-            contents = reader.read(str(source), self.options)
+            contents = registry.read(str(source), self.options)
             for note in contents.notes:
                 _logger.info("%s: %s", without_password(str(source)), note)
             self._keep(contents.origin or without_password(str(source)), contents)

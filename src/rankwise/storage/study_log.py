@@ -461,6 +461,10 @@ def storage_errors(storage: object, verb: str) -> Iterator[None]:
             advice = "it is damaged, or another version of Optuna has written it"
         elif isinstance(cause, ModuleNotFoundError):
             advice = f"install {cause.name}, the driver of this kind of database"
+        elif type(cause).__name__ == "NoSuchModuleError":  # of SQLAlchemy
+            advice = (
+                "an address begins with a kind of database, such as sqlite:/// or postgresql://"
+            )
         raise StorageError(f"cannot {verb} {shown}; {advice}") from error
 
 

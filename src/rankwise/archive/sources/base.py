@@ -61,8 +61,8 @@ class ReadOptions:
             return direction
         wrong = "" if direction is None else f", not {direction!r}"
         raise ArchiveError(
-            f"{where} does not say whether small or large values are good: give "
-            f"direction='minimize' or direction='maximize'{wrong}"
+            f"{where} does not say whether small or large values are good: give open_archive "
+            f"direction='minimize' or direction='maximize' (at the shell --direction){wrong}"
         )
 
 

@@ -21,7 +21,7 @@ from rankwise.errors import ArchiveError
 from rankwise.storage.locations import is_url, sqlite_path, storage_url
 from rankwise.storage.study_log import without_password
 
-_PREFIX = "mlflow:"
+_PREFIX, _FILE = "mlflow:", "file://"
 _PARENT, _NAME = "mlflow.parentRunId", "mlflow.runName"
 _INFINITE = 1.7e308  # MLflow's databases keep an infinity as the largest float
 
@@ -55,7 +55,8 @@ class Run:
 
 def belongs(address: str) -> bool:
     """True for "mlflow:" before the URL of a database or a path, and for a folder `mlruns`."""
-    return address.startswith(_PREFIX) or mlflow_folder.is_folder(Path(address))
+    path = Path(address.removeprefix(_FILE))
+    return address.startswith(_PREFIX) or mlflow_folder.is_folder(path)
 
 
 def read(address: str, options: ReadOptions) -> Contents:
@@ -113,8 +114,8 @@ def _reader(place: str, shown: str) -> Reader:
             f"{shown} is a tracking server, which cannot be read directly: give its database, or "
             "save mlflow.search_runs() as a CSV file and open that"
         )
-    path = Path(place.removeprefix("file://"))
-    if not is_url(place) or place.startswith("file://"):
+    path = Path(place.removeprefix(_FILE))
+    if not is_url(place) or place.startswith(_FILE):
         if path.is_dir():
             return lambda wanted, metric: mlflow_folder.runs(path, wanted, metric, Run)
         if not path.exists():
