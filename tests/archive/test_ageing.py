@@ -10,6 +10,7 @@ from optuna.distributions import FloatDistribution
 
 from rankwise.archive import Archive, PastStudy, open_archive
 from rankwise.archive.ageing import DAY, Ageing, aged, learn_half_life
+from rankwise.archive.used_past import UsedPast
 from rankwise.errors import OptionError
 from rankwise.history.task import OK, Task
 from rankwise.surrogates.empirical_bayes.past_functions import effective_counts
@@ -85,6 +86,11 @@ def test_an_archive_ages():
     assert archive.ageing.learnt and archive.ageing.half_life is not None
     assert len(archive.tasks.tasks) < len(archive.studies)
     assert any("halved every" in note for note in archive.describe().notes)
+    old, used = archive.too_old, UsedPast.of(archive)
+    assert len(old) + len(archive.tasks.tasks) == len(archive.studies) and old
+    assert set(used.left_out) == set(old) and not set(used.studies) & set(old)
+    assert f"{len(old)} left out ({len(old)} too old)" in str(used)
+    assert any(f"{len(old)} studies not used" in note for note in archive.describe().notes)
     ageless = Archive(studies(drift=True), half_life=None)
     assert len(ageless.tasks.tasks) == 20 and ageless.tasks.tasks[0].weight == 1.0
     given = Archive(studies(drift=False), half_life=60)

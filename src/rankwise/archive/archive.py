@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.distributions import BaseDistribution
 
-from rankwise.archive.ageing import LEARNT, Ageing, aged, ageing_of, check_half_life
+from rankwise.archive.ageing import (
+    LEARNT,
+    SMALLEST,
+    Ageing,
+    aged,
+    ageing_of,
+    check_half_life,
+)
 from rankwise.archive.common_space import CommonSpace
 from rankwise.archive.merge_distributions import unify
 from rankwise.archive.objectives import Objective, as_objectives, matching, of_objective
@@ -174,6 +181,15 @@ class Archive:
     def ageing(self) -> Ageing:
         """How the weight of a study falls with its age, learnt or given."""
         return ageing_of(self.half_life, self.studies, self._everything)
+
+    @property
+    def too_old(self) -> tuple[str, ...]:
+        """Names of the studies that are not used because of their age."""
+        if self.ageing.half_life is None:
+            return ()
+        weights = self.ageing.weights(np.array([study.age for study in self.studies]))
+        pairs = zip(self.studies, weights.tolist(), strict=True)
+        return tuple(study.name for study, weight in pairs if weight < SMALLEST)
 
     @cached_property
     def _everything(self) -> tuple[Task, ...]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from rankwise._core.words import count
+from rankwise._core.words import count, listed
+from rankwise.archive.ageing import SMALLEST
 from rankwise.archive.agreement import Agreement, agreement
 from rankwise.archive.curves import CurveFacts, curves_of
 from rankwise.archive.merge_distributions import not_unified
@@ -162,13 +163,22 @@ def describe(archive: Archive) -> Description:
         agreement(archive.tasks.tasks),
         (
             *archive.notes,
-            *([str(archive.ageing)] if archive.ageing.half_life else []),
+            *_ageing(archive),
             *_steps(archive),
         ),
         _renames(archive) if archive.studies else {},
         not_unified(archive.studies),
         {s.name: why for s in archive.given if CurveFacts.of(s) and (why := curves_of(s)[1])},
     )
+
+
+def _ageing(archive: Archive) -> list[str]:
+    """Notes about the half-life and the studies that are too old; none without ageing."""
+    if archive.ageing.half_life is None:
+        return []
+    old = archive.too_old
+    left = f"{count(len(old), 'study')} not used, because of a weight below {SMALLEST:.0%}"
+    return [str(archive.ageing), *([f"{left}: {listed(old)}"] if old else [])]
 
 
 def _steps(archive: Archive) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rankwise.archive.ageing import SMALLEST
 from rankwise.errors import is_number
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ _KINDS = (
     ("no finished trial", "without finished trials"),
     ("cannot be read", "unreadable"),
     ("direction", "without a direction"),
+    ("too old", "too old"),
 )
 
 
@@ -37,7 +39,9 @@ class UsedPast:
     @classmethod
     def of(cls, archive: Archive) -> UsedPast:
         """The studies of an archive."""
-        return cls({s.name: len(s) for s in archive.studies}, dict(archive.left_out))
+        old = dict.fromkeys(archive.too_old, f"too old: its weight is below {SMALLEST:.0%}")
+        used = {s.name: len(s) for s in archive.studies if s.name not in old}
+        return cls(used, {**archive.left_out, **old})
 
     def to_dict(self) -> dict[str, Any]:
         """The same as dicts and texts, for JSON."""
