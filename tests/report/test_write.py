@@ -14,6 +14,8 @@ import pytest
 from support.reports import Reader, add, check, full_report, made, odd_studies, page_of, params
 
 from rankwise import make_space, minimize
+from rankwise.builtin.records import dataset_facts
+from rankwise.builtin.tasks import study_name
 from rankwise.errors import OptionError, StorageError
 from rankwise.report import write_report
 from rankwise.report.calibration import coverage, coverage_in_words
@@ -54,6 +56,20 @@ def test_what_is_known_of_past_studies_is_told(full):
         r"past study mean weight first trial last trial rows kind this study (.*?) iris", text
     )
     assert rows[1] == "– – – 450 – wine 40 % 40 % 40 % 178 a"
+
+
+def test_facts_of_built_in_studies_are_told(tmp_path):
+    dataset, known = next(iter(dataset_facts()["regression"].items()))
+    study = optuna.create_study()
+    study.set_user_attr("rankwise:context", {"rows": 354.0, "log_rows": math.log(354)})
+    sources = {"rankwise:sources": {study_name(dataset): 0.5, "elsewhere": 0.1, "": 0.1}}
+    for value in (1.0, 2.0):
+        add(study, {}, value, user_attrs=sources)
+    text = check(page_of(study, tmp_path)).text
+    facts = known["context"]
+    assert "past study mean weight first trial last trial rows columns" in text
+    assert f"50 % 50 % 50 % {facts['rows']:.5g} {facts['columns']:.5g}" in text
+    assert "log_rows" not in text
 
 
 def test_only_the_scripts_of_the_page_may_run(full):

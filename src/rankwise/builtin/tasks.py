@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import Self
 
-from rankwise.builtin.records import VERSION, Records
+from rankwise.builtin.records import VERSION, Records, dataset_facts
 from rankwise.history.build import build_task
 from rankwise.history.task import BUILTIN, GROUP, Task
 from rankwise.space.encoder import Encoder
@@ -125,3 +125,18 @@ def study_context(records: Records, dataset: str) -> dict[str, float]:
 def study_name(dataset: str) -> str:
     """The name of a built-in study in messages and reports."""
     return f"{dataset} (built-in {VERSION})"
+
+
+def facts_of_study(name: str) -> dict[str, float]:
+    """The meta-features of the data set of a built-in study; none if there is no such study.
+
+    Args:
+        name: name of the study, as `study_name` makes it, with any version.
+    """
+    dataset = name.partition(" (built-in ")[0]
+    if dataset == name:
+        return {}
+    for known in dataset_facts().values():
+        if dataset in known:
+            return dict(known[dataset]["context"])
+    return {}

@@ -161,7 +161,8 @@ def _studies(record: Record, rows: Sequence[Row], shares: Mapping[str, float]) -
     own = _scalars(record.own_context)
     facts = {name: _scalars(record.contexts.get(name, {})) for name in shares}
     names = dict.fromkeys([*own, *(key for known in facts.values() for key in known)])
-    columns = list(names)[:_MOST_FACTS]
+    # Meta-features have logarithms of other numbers, for methods.
+    columns = [name for name in names if not name.startswith("log_")][:_MOST_FACTS]
     first, last = rows[0].sources, rows[-1].sources
     lines = [
         [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,8 @@ from rankwise.archive.objectives import objectives_of
 from rankwise.archive.past_study import PastStudy
 from rankwise.archive.sources.optuna_storage import columns_of_trials, storage_origin
 from rankwise.archive.used_past import UsedPast
-from rankwise.errors import OptionError
+from rankwise.builtin.tasks import facts_of_study
+from rankwise.errors import ArchiveError, OptionError
 from rankwise.history.task import OK
 from rankwise.run.result import Result
 from rankwise.storage.optuna_private import id_of_study, storage_of
@@ -197,8 +199,10 @@ def read(study: Any) -> Record:
     if isinstance(study, Result):
         study, unsaved = study.study, study.unsaved
     if not isinstance(study, optuna.Study):
+        hint = "; pass its result_" if hasattr(study, "result_") else ""
         raise OptionError(
             f"a report needs an Optuna study or a rankwise.Result, not a {type(study).__name__}"
+            f"{hint}"
         )
     with storage_errors(storage_of(study), "read"):
         trials = study.get_trials(deepcopy=False)
@@ -270,12 +274,17 @@ def _state(trial: FrozenTrial, status: str) -> str:
 
 
 def _contexts(storage: Any, rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
-    """Read facts about the past studies that the trials name, if they are in the same storage."""
+    """Read facts about the past studies that the trials name.
+
+    They are in the same storage or built-in.
+    """
     found = {}
     for name in dict.fromkeys(name for row in rows for name in row.sources):
         try:
             attributes = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
         except KeyError:
-            continue  # the past study is in another storage
-        found[name] = context_of(attributes)
+            with suppress(ArchiveError):  # the built-in past is damaged
+                found[name] = facts_of_study(name)  # none of a study in another storage
+        else:
+            found[name] = context_of(attributes)
     return found
