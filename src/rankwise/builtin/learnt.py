@@ -27,7 +27,7 @@ from rankwise.surrogates.empirical_bayes.past_functions import (
     source_context,
     task_digest,
 )
-from rankwise.surrogates.empirical_bayes.source_weights import Similarity, described
+from rankwise.surrogates.empirical_bayes.source_weights import Similarity
 from rankwise.surrogates.empirical_bayes.surrogate import EmpiricalBayes
 from rankwise.types import Array
 
@@ -84,9 +84,7 @@ def learnt_surrogate(
     similar = None
     if metric in records.similarity:
         names, bandwidth = records.similarity[metric]
-        known = [described(source.context) for source in sources]
-        table = np.array([[row[name] for name in names] for row in known])
-        similar = Similarity(tuple(names), table, bandwidth)
+        similar = Similarity.of(names, sources, bandwidth)
     surrogate.past = SourcePast(sources, remember=True, similarity=similar)
     surrogate.models = Models(*(stored[f"models.{name}"] for name in MODEL_FIELDS))
     surrogate.exam = records.exam[metric]

@@ -16,6 +16,7 @@ from rankwise.surrogates.empirical_bayes.source_weights import (
     described,
     different_tasks,
 )
+from rankwise.surrogates.empirical_bayes.surrogate import EmpiricalBayes
 
 X = np.linspace(0.0, 1.0, 9)[:, None]
 
@@ -83,6 +84,25 @@ def test_landmarks_are_compared_with_each_other_and_with_guessing():
     assert np.isnan(found["bayes-tree"]) and found["best_landmark"] == 0.9
     assert np.isnan(described({})["best_landmark"])
     assert set(found) == set(COMPARED)
+
+
+def test_a_model_of_data_sets_with_unknown_meta_features_can_be_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    tasks = []
+    for k, row in enumerate(rng.random((24, 5))):
+        context = dict(zip(FEATURES, row, strict=False))
+        if k % 3 == 0:  # as in an archive of an earlier version
+            del context[FEATURES[4]]
+        losses = np.square(X[:, 0] - row[0]) + 1e-3 * np.sin(7 * k + 9 * X[:, 0])
+        tasks.append(Task.of(X, losses, name=f"s{k}", context=context))
+    learnt = EmpiricalBayes().meta_fit(tasks)
+    assert np.isnan(learnt.past.similarity.table).any()
+    learnt.save(tmp_path / "model.safetensors")
+    loaded = EmpiricalBayes.load(tmp_path / "model.safetensors")
+    context = dict.fromkeys(FEATURES, 0.3)
+    assert np.array_equal(
+        loaded.past.similarity.weights(context), learnt.past.similarity.weights(context)
+    )
 
 
 def test_near_duplicates_do_not_predict_each_other():

@@ -450,7 +450,7 @@ class SourcePast(Past):
         similar = self.similarity
         if similar is None:
             return arrays, {"sources": names}
-        arrays["similarity"] = similar.table
+        # Its table is in the contexts of the sources; arrays of models have no gaps.
         facts = {"names": list(similar.names), "bandwidth": similar.bandwidth}
         return arrays, {"sources": names, "similarity": facts}
 
@@ -464,8 +464,7 @@ class SourcePast(Past):
         ]
         facts, similar = record.get("similarity"), None
         if facts is not None:
-            names = tuple(facts["names"])
-            similar = Similarity(names, arrays["similarity"], facts["bandwidth"])
+            similar = Similarity.of(facts["names"], sources, facts["bandwidth"])
         return cls(sources, arrays["counts"], remember=True, similarity=similar)
 
     def compact(self, n_sources: int = FEW_SOURCES, rows: int = FEW_ROWS) -> Self:

@@ -71,6 +71,13 @@ class Similarity:
     bandwidth: float
 
     @classmethod
+    def of(cls, names: Sequence[str], sources: Sequence[Source], bandwidth: float) -> Self:
+        """The similarity to source tasks, by the given numbers of `described`."""
+        known = [described(source.context) for source in sources]
+        table = np.array([[row[name] for name in names] for row in known])
+        return cls(tuple(names), table, float(bandwidth))
+
+    @classmethod
     def learn(
         cls,
         sources: Sequence[Source],
@@ -86,8 +93,7 @@ class Similarity:
         """
         if not _FEWEST_SOURCES <= len(sources) <= _MOST_SOURCES:
             return None
-        known = [described(source.context) for source in sources]
-        table = np.array([[row[name] for name in compared] for row in known])
+        table = cls.of(compared, sources, 1.0).table
         # A meta-feature that many source tasks lack, or that is the same for all, tells nothing.
         common = np.isfinite(table).mean(axis=0) > 0.5
         varied = [bool(c) and np.nanmax(x) > np.nanmin(x) for c, x in zip(common, table.T)]  # noqa: B905
