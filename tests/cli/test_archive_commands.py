@@ -96,6 +96,21 @@ def test_runs_of_other_tools_are_imported(rankwise, folder):
     assert "a table of Optuna" in looked.out and "number, datetime_start" in looked.out
 
 
+@pytest.mark.parametrize("name", ["optuna.csv", "cv_results.csv", "keras_run"])
+def test_an_import_adds_nothing_that_the_source_does_not_know(rankwise, folder, name):
+    source, goal = ROOT / "tests/data/sources" / name, ("--metric", "val_loss")
+    options = goal if name == "keras_run" else ("--direction", "minimize")
+    assert rankwise("archive", "import", str(source), *options).code == 0
+    known = {"metric": "val_loss"} if name == "keras_run" else {"direction": "minimize"}
+    before = {study.name: study for study in open_archive(source, **known).studies}
+    for study in open_archive("sqlite:///rankwise.db").studies:
+        past = before.pop(study.name)
+        assert (study.params, study.pruned.tolist()) == (past.params, past.pruned.tolist())
+        assert np.allclose(study.seconds, past.seconds, equal_nan=True)
+        assert (study.started is None) == (past.started is None)
+    assert not before
+
+
 def test_what_a_storage_knows_is_copied_and_what_is_not_the_same_is_refused(rankwise, folder):
     rankwise("tune", "fruit.csv", "--target", "good", *QUICK, "--name", "one")
     come = ("archive", "import", "sqlite:///rankwise.db", "--archive", "copy.db")

@@ -7,7 +7,7 @@ import json
 import math
 import shlex
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -34,7 +34,9 @@ from rankwise.history.task import OK
 from rankwise.storage.add_trials import add_trials
 from rankwise.storage.all_studies import all_studies
 from rankwise.storage.optuna_private import id_of_study
+from rankwise.storage.study_facts import UNDATED
 from rankwise.storage.study_log import quiet_optuna, storage_errors, without_password
+from rankwise.storage.trial_facts import SECONDS
 
 
 def studies_of(
@@ -135,13 +137,13 @@ def _copy(past: PastStudy) -> Copy:
     ):
         known = math.isfinite(seconds)
         trial = optuna.trial.create_trial(
-            state=_state(status, past.pruned[k], curves[k]),
+            state=_state(status, past.pruned[k]),
             value=value if status == OK and several is None else None,
             values=several[k] if status == OK and several is not None else None,
             intermediate_values=dict(curves[k]),
             params=dict(params),
             distributions={name: past.distributions[name] for name in params},
-            user_attrs={"rankwise:seconds": seconds} if known else {},
+            user_attrs={SECONDS: seconds if known else None},
         )
         took = timedelta(seconds=seconds if known else 0.0)
         if clock is not None:  # one after the other, because only the first start is known
@@ -150,7 +152,8 @@ def _copy(past: PastStudy) -> Copy:
         elif known and trial.datetime_complete is not None:
             trial.datetime_start = trial.datetime_complete - took
         trials.append(trial)
-    return Copy(past.name, directions, dict(past.context), trials, _names(kinds))
+    undated = {UNDATED: True} if past.started is None else {}
+    return Copy(past.name, directions, {**past.context, **undated}, trials, _names(kinds))
 
 
 def _local(moment: datetime) -> datetime:
@@ -158,11 +161,10 @@ def _local(moment: datetime) -> datetime:
     return moment if moment.tzinfo is None else moment.astimezone().replace(tzinfo=None)
 
 
-def _state(status: str, pruned: bool, curve: Mapping[int, float]) -> TrialState:
-    """The state of a trial; a pruned one without a curve has a value that Optuna cannot keep."""
+def _state(status: str, pruned: bool) -> TrialState:
     if status != OK:
         return TrialState.FAIL
-    return TrialState.PRUNED if pruned and curve else TrialState.COMPLETE
+    return TrialState.PRUNED if pruned else TrialState.COMPLETE
 
 
 def write_studies(studies: Sequence[Copy], archive: str, prefix: str) -> list[dict[str, Any]]:

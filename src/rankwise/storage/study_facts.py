@@ -22,6 +22,8 @@ TWIN = PREFIX + "twin"
 """Attribute of a study that only compares: a search without past studies beside one with them.
 
 It is no past study of any other."""
+UNDATED = PREFIX + "undated"
+"""Attribute of an imported study whose source has no dates; those of its trials mean nothing."""
 _KEY = PREFIX + "context"
 _LONGEST = 200  # characters of a file name
 

@@ -14,6 +14,8 @@ from optuna.trial import FrozenTrial
 from rankwise.errors import is_number
 from rankwise.storage.study_facts import PREFIX
 
+SECONDS = PREFIX + "seconds"
+"""Attribute of a trial with its seconds; None if an import did not know them."""
 CONSTRAINTS = "constraints"
 """Optuna's attribute of a trial with its constraints, and the beginning of others."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,14 @@ from rankwise.history.task import FAILED, INVALID, OK, STATUSES
 from rankwise.storage.all_studies import all_studies
 from rankwise.storage.locations import is_journal, is_url, sqlite_path, storage_url
 from rankwise.storage.optuna_private import FrozenStudy, id_of_study, uncached
-from rankwise.storage.study_facts import TWIN, context_of
+from rankwise.storage.study_facts import TWIN, UNDATED, context_of
 from rankwise.storage.study_log import (
     quiet_optuna,
     release_connections,
     storage_errors,
     without_password,
 )
-from rankwise.storage.trial_facts import constraints_of, without_retried
+from rankwise.storage.trial_facts import SECONDS, constraints_of, without_retried
 from rankwise.types import Array
 
 Filter = Callable[[str, Mapping[str, Any]], bool]
@@ -163,6 +164,8 @@ def read_contents(storage: BaseStorage, options: ReadOptions, origin: str) -> Co
                 if isinstance(trials, Exception):
                     raise trials
                 past = columns_of_trials(name, kinds, trials, context_of(study.user_attrs))
+                if study.user_attrs.get(UNDATED):
+                    past = replace(past, started=None)
             except Exception as error:  # anyone may write into a database
                 left_out[name] = f"its trials cannot be read ({type(error).__name__}: {error})"
                 continue
@@ -279,7 +282,7 @@ def _outcome(trial: FrozenTrial, m: int) -> tuple[str, float]:
     value: float | None
     if trial.state == TrialState.PRUNED:
         reported = trial.intermediate_values
-        value = reported[max(reported)] if reported else None
+        value = reported[max(reported)] if reported else (trial.values or [None])[0]
     else:
         value = trial.values[0] if trial.values and len(trial.values) == m else None
         if value is not None and not all(map(math.isfinite, trial.values)):
@@ -302,9 +305,11 @@ def _shared(trials: Sequence[FrozenTrial]) -> list[bool]:
 
 
 def _seconds(trial: FrozenTrial) -> float:
-    measured: Any = trial.user_attrs.get("rankwise:seconds")
+    measured: Any = trial.user_attrs.get(SECONDS, "")
     if is_number(measured):  # anyone may write such an attribute
         return float(measured)
+    if measured is None:  # written by an import, because the source had no seconds
+        return math.nan
     if trial.datetime_start is None or trial.datetime_complete is None:
         return math.nan
     return (trial.datetime_complete - trial.datetime_start).total_seconds()
