@@ -246,7 +246,8 @@ def table(name: str, found: list[list[dict[str, Any]]]) -> dict[str, Any]:
     ]
     columns += [{"name": f"after {k}", "digits": 3} for k in marks]
     columns += [{"name": "right task on top"}] if right else []
-    about = f"Best value so far divided by the optimum, mean of {len(found)} repetitions"
+    count = f"mean of {len(found)} repetitions" if len(found) > 1 else "one repetition"
+    about = f"Best value so far divided by the optimum, {count}"
     about += "; repetitions in which the right past task is on top before the first trial." * right
     return {"about": about.rstrip(".") + ".", "columns": columns, "rows": rows}
 
