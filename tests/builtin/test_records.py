@@ -13,6 +13,7 @@ from rankwise.builtin.records import DATASETS, FOLDER, available, dataset_facts,
 from rankwise.builtin.tasks import Placed, source_tasks, study_name
 from rankwise.errors import ArchiveError, UnknownNameError
 from rankwise.estimators import make_estimator, space_of
+from rankwise.estimators.built_in import builtin_past
 from rankwise.space.encoder import Encoder
 from rankwise.surrogates.empirical_bayes.past_functions import Source
 
@@ -55,6 +56,19 @@ def test_what_was_learnt_is_what_would_be_learnt():
     assert np.allclose(stored(X), fitted(X), atol=1e-3)
     moved = [*tasks[:-1], tasks[-1].rows(range(len(tasks[-1]) - 1))]
     assert learnt_surrogate(records, "mae", moved) is None
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.npz")), ids=lambda path: path.stem)
+def test_a_search_of_every_learner_starts_from_what_was_learnt(path):
+    learner, kind = path.stem.split(".")
+    if learner in ("lightgbm", "xgboost", "catboost"):
+        pytest.importorskip(learner)
+    estimator = make_estimator(learner, kind)
+    space = space_of(estimator)
+    metric = {"classification": "balanced_accuracy", "regression": "neg_mean_absolute_error"}
+    found = builtin_past(estimator, space, Encoder(space.space), metric[kind])
+    assert found is not None and found.learners == (learner,) and not found.notes
+    assert len(found.tasks) >= 30 and found.surrogate is not None
 
 
 def test_unknown_names_list_the_valid_ones():
