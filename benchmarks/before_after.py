@@ -23,6 +23,9 @@ ARCHIVES: list[tuple[str, int, str, Any]] = [
     ("SQLite", 10000, "kept model", 10),
     ("PostgreSQL", 200, "first proposal", 5),
     ("PostgreSQL", 200, "kept model", 1.5),
+    ("PostgreSQL", 1000, "first proposal", 25),
+    ("PostgreSQL", 1000, "kept model", 2),
+    ("SQLite", 20, "first proposal", "half"),
 ]
 SCALES: list[tuple[str, str, Any]] = [
     ("RankwiseSearchCV, 200 trials", "CPU s", "linear in trials"),

@@ -109,6 +109,18 @@ def test_what_cannot_be_saved_or_predicted_gets_a_sentence(rankwise, skops, tmp_
     assert found.code == 2 and '"rankwise[save]"' in found.err and "best of" not in found.out
 
 
+def test_the_model_knows_whether_a_file_has_names(rankwise, skops):
+    """Names that are numbers look like values beside other numbers."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3000, (40, 2))
+    frame = pd.DataFrame({"2001": x[:, 0], "2002": x[:, 1], "sum": (x.sum(axis=1) > 3000)})
+    frame.to_csv("years.csv", index=False)
+    tuned(rankwise, "years.csv", "sum", "decision-tree", "--save", "model.skops")
+    frame[["2002", "2001"]].to_csv("numbers.csv", index=False)
+    shown = rankwise("predict", "model.skops", "numbers.csv")
+    assert shown.code == 0 and shown.out == rankwise("predict", "model.skops", "years.csv").out
+
+
 class Stranger:
     def __init__(self) -> None:
         self.text = "x"

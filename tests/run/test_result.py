@@ -13,7 +13,7 @@ from support.objectives import bowl, moody
 
 from rankwise import make_space, minimize
 from rankwise.errors import OptionError, RunWarning
-from rankwise.run.display import Display, Silent, make_display
+from rankwise.run.display import Display, Lines, Silent, make_display
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 
@@ -111,6 +111,17 @@ def test_the_display_shows_progress_and_the_best_value(trials, seconds):
 def test_the_display_is_chosen_by_the_terminal():
     assert isinstance(make_display(None, 5, None, "minimize"), Silent)  # tests have no terminal
     assert isinstance(make_display(True, 5, None, "minimize"), Display)
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then():
+    said: list[str] = []
+    clock = iter([0.0, 10.0, 31.0, 31.0, 40.0, 62.0, 62.0, 70.0])  # each line asks twice
+    lines = Lines(5, said.append, clock=lambda: next(clock))
+    run = minimize(bowl, SPACE, trials=5, method="random", seed=0, callbacks=[lines])
+    firsts = [min(t.value for t in run.trials[:n]) for n in (2, 4)]
+    assert [line.split(" (trial")[0] for line in said] == [
+        f"{n} of 5 trials, best {best:.5g}" for n, best in zip((2, 4), firsts, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", ["plot.html", "plot.png"])

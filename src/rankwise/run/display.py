@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -86,6 +88,36 @@ class Display:
         if trial.status != OK:
             text += f" [red]trial {trial.number} {trial.status}[/]"
         self._progress.update(self._bar, completed=completed, best=text, done=n)
+
+
+class Lines:
+    """Callback that prints a line now and then, for commands whose output is not a terminal.
+
+    Args:
+        trials: maximum number of trials.
+        say: prints a line.
+        every: least number of seconds between two lines.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(
+        self,
+        trials: int,
+        say: Callable[[str], None],
+        every: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._trials, self._say, self._every, self._clock = trials, say, every, clock
+        self._last = clock()
+
+    def __call__(self, trial: Trial, result: Result) -> None:
+        """Print a line if the last one was printed long enough ago."""
+        if self._clock() - self._last < self._every:
+            return
+        self._last = self._clock()
+        best = result.best_trial
+        known = f"best {best.value:.5g} (trial {best.number})" if best else "no value yet"
+        self._say(f"{len(result.trials)} of {self._trials} trials, {known}")
 
 
 def make_display(

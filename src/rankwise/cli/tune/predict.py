@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,10 +39,9 @@ def predict(
 
     from rankwise.cli.tune.plan import threads_for
     from rankwise.cli.tune.saved_model import load_model
-    from rankwise.tabular import read_table
 
     fitted = load_model(model)
-    table = read_table(data, header=header)
+    table = _rows(data, header, getattr(fitted, "feature_names_in_", ()))
     with threads_for(len(table)):
         columns: dict[str, Any] = {"prediction": _of(fitted, "predict", table)}
         if proba:
@@ -57,6 +57,22 @@ def predict(
         return
     _write(found, out)
     say(f"{len(found)} predictions: {out}")
+
+
+def _rows(path: Path, header: bool | None, columns: Iterable[str]) -> Any:
+    """Read a table; whether it has a line of names is decided by the columns of the model.
+
+    Names such as "2001" look like values where all rows are numbers.
+    """
+    from rankwise.tabular import read_table
+
+    table, needed = read_table(path, header=header), set(columns)
+    if header is None and not needed <= set(table.columns):
+        for guess in (True, False):
+            other = read_table(path, header=guess)
+            if needed <= set(other.columns):
+                return other
+    return table
 
 
 def _of(model: Any, what: str, table: Any) -> Any:

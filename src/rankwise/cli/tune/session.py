@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,8 @@ def tune(request: Request, name: str | None, address: str, progress: bool | None
         request: the options of `rankwise tune`.
         name: study name; None for `request.name`.
         address: the archive, or "none".
-        progress: show progress bars; None: only if standard error is a terminal.
+        progress: show progress bars; None: only if standard error is a terminal. Without them
+            there is a line every 30 seconds.
 
     Raises:
         Interrupted: after Ctrl-C; finished trials are in the archive.
@@ -170,8 +172,10 @@ def _search(
     refit: bool = True,
 ) -> RankwiseSearchCV:
     from rankwise.integrations.sklearn.search_cv import RankwiseSearchCV
+    from rankwise.run.display import Lines
 
     request, pipelines = plan.request, list(plan.estimators.values())
+    bars = sys.stderr.isatty() if progress is None else progress
     method, options = methods.split(method)
     search = RankwiseSearchCV(
         pipelines if len(pipelines) > 1 else pipelines[0],
@@ -189,6 +193,7 @@ def _search(
         name=name,
         random_state=request.seed,
         timeout=request.timeout,
+        callbacks=None if bars else Lines(request.trials, say),
         progress=progress,
     )
     with threads_for(len(plan.train)):
