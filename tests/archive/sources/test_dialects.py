@@ -149,6 +149,28 @@ def test_weights_and_biases(tmp_path):
     assert set(asked.space.distributions) == {"lr", "epoch"}
 
 
+def test_a_run_that_was_killed_is_pruned_if_it_has_a_value(tmp_path):
+    text = (
+        "Name,State,Created,Runtime,lr,val_loss\n"
+        "a-1,finished,2026-01-01T10:00:00.000Z,60,0.1,0.5\n"
+        "a-2,killed,2026-01-01T11:00:00.000Z,5,0.2,0.7\n"
+        "a-3,killed,2026-01-01T12:00:00.000Z,5,0.3,\n"
+    )
+    path = table(tmp_path, text)
+    [study] = open_archive(path, metric="val_loss", direction="minimize").studies
+    assert study.status == (OK, OK, FAILED) and study.pruned.tolist() == [False, True, True]
+
+
+def test_lines_with_hyperparameters_in_one_entry(tmp_path):
+    lines = [
+        {"study": "a", "value": 1, "params": {"lr": 0.1, "net": {"depth": 2}}},
+        {"study": "a", "value": 2, "params": {"lr": 0.2, "net": {"depth": 3}}},
+    ]
+    path = table(tmp_path, "\n".join(map(json.dumps, lines)), "t.JSONL")
+    [study] = open_archive(path, direction="minimize").studies
+    assert study.params == [{"lr": 0.1, "net/depth": 2}, {"lr": 0.2, "net/depth": 3}]
+
+
 def test_syne_tune_has_several_rows_for_a_trial():
     archive = open_archive(DATA / "syne_tune.csv", metric="loss", direction="minimize")
     [study] = archive.studies

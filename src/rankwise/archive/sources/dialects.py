@@ -198,7 +198,7 @@ _BOOKKEEPING = re.compile(
     r"seconds|hostname|pid|uuid|start_time|end_time)|datetime_.*|"
     r"(unnamed: [\d.]+|index|id|run|run_id|run_name|trial|trial_id|trial_number|number|state|"
     r"status|name|notes|user|tags|host|commit|sweep|group|job ?type|epoch|step|global_step|"
-    r"iteration|training_iteration|best_(epoch|step|iteration))|_(runtime|timestamp|step|wandb).*",
+    r"iteration|training_iteration|best_(epoch|step|iteration)|.*_per_sec(ond)?)|_(runtime|timestamp|step|wandb).*",
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?|\d+ days \d\d:\d\d.*")

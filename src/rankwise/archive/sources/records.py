@@ -23,10 +23,12 @@ STATES = {
     **dict.fromkeys(
         ("complete", "finished", "terminated", "completed", "success", "continue"), OK
     ),
-    **dict.fromkeys(("pruned", "stopped", "stop", "paused", "pause"), "pruned"),
-    **dict.fromkeys(("fail", "failed", "error", "crashed", "killed", "invalid", "crash"), FAILED),
+    **dict.fromkeys(("pruned", "stopped", "stop", "paused", "pause", "killed"), "pruned"),
+    **dict.fromkeys(("fail", "failed", "error", "crashed", "invalid", "crash"), FAILED),
 }
-"""States of trials of several tools in small letters; trials in any other state have not ended."""
+"""States of trials of several tools in small letters; trials in any other state have not ended.
+
+A pruned trial without a value has failed."""
 
 
 @dataclass

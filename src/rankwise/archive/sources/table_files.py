@@ -13,7 +13,14 @@ from rankwise.archive.sources.base import Contents, ReadOptions
 from rankwise.archive.sources.cells import is_empty, number
 from rankwise.archive.sources.dialects import PLAIN, Dialect, doubtful, recognise
 from rankwise.archive.sources.records import Record, studies_of
-from rankwise.archive.sources.table_rows import ENDINGS, Row, Table, files_of, read_table
+from rankwise.archive.sources.table_rows import (
+    ENDINGS,
+    Row,
+    Table,
+    files_of,
+    read_table,
+    unpacked,
+)
 from rankwise.errors import ArchiveError
 from rankwise.storage.locations import is_journal
 
@@ -23,7 +30,7 @@ def belongs(address: str) -> bool:
     path = Path(address)
     if path.is_dir():
         return bool(files_of(path))
-    if path.suffix not in ENDINGS or not path.is_file():
+    if path.suffix.lower() not in ENDINGS or not path.is_file():
         return False
     return path.stat().st_size == 0 or not is_journal(path)
 
@@ -47,6 +54,7 @@ def read(address: str, options: ReadOptions) -> Contents:
     for file in files_of(path) if many else [path]:
         table = read_table(file)
         dialect = recognise(table.columns)
+        table = unpacked(table) if dialect is PLAIN else table
         found, more = _records(file, table, dialect, options, names, many)
         records += found
         notes += [note for note in more if note not in notes]
@@ -83,7 +91,7 @@ def _records(
         if options.study is None or not many:
             raise ArchiveError(
                 f"{file} has no column {asked!r}, only {listed(columns)}: say which one it is "
-                "with study="
+                "with study=, or give a folder in which each file is a study"
             )
         study = ""
     taken = {value, study, dialect.state, dialect.started, dialect.ended, *dialect.seconds}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rankwise._core.words import listed
+from rankwise.archive.sources.json_files import flat
 from rankwise.errors import ArchiveError
 
 ENDINGS = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
@@ -21,6 +22,7 @@ ENDINGS = (".csv", ".parquet", ".pq", ".jsonl", ".ndjson")
 _MOST_COLUMNS = 10_000
 _GROUPS = frozenset(["params", "user_attrs", "system_attrs", "values", "intermediate_values"])
 """Columns of `trials_dataframe(multi_index=True)` with a name in the second row of the file."""
+_PACKED = ("params", "parameters", "hyperparameters", "config")
 
 Row = Mapping[str, Any]
 """Cells by column."""
@@ -46,7 +48,7 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(
         p
         for p in folder.iterdir()
-        if p.is_file() and p.suffix in ENDINGS and not p.name.startswith(".")
+        if p.is_file() and p.suffix.lower() in ENDINGS and not p.name.startswith(".")
     )
 
 
@@ -57,9 +59,9 @@ def read_table(file: Path) -> Table:
         ArchiveError: it cannot be read, or it has no rows.
     """
     try:
-        if file.suffix == ".csv":
+        if file.suffix.lower() == ".csv":
             table = _csv(file)
-        elif file.suffix in (".jsonl", ".ndjson"):
+        elif file.suffix.lower() in (".jsonl", ".ndjson"):
             table = _lines(file)
         else:
             table = _parquet(file)
@@ -78,6 +80,25 @@ def read_table(file: Path) -> Table:
     if not table.rows:
         raise ArchiveError(f"{file} is empty: a table has a header and one row per trial")
     return table
+
+
+def unpacked(table: Table) -> Table:
+    """The table with a column for each entry of cells that hold a trial's hyperparameters.
+
+    Lines of JSON often have them as {"value": 0.5, "params": {"lr": 0.1}}.
+    """
+    packed = [name for name in table.columns if name.lower() in _PACKED]
+    packed = [name for name in packed if all(isinstance(r.get(name), dict) for r in table.rows)]
+    if not packed:
+        return table
+    rows = []
+    for row in table.rows:
+        inner: dict[str, Any] = {}
+        for name in packed:
+            inner.update(flat(row[name]))
+        rows.append({**inner, **{name: v for name, v in row.items() if name not in packed}})
+    kept = [name for name in table.columns if name not in packed]
+    return Table([*kept, *{n: 0 for row in rows for n in row if n not in kept}], rows)
 
 
 def _checked(file: Path, columns: Sequence[str]) -> list[str]:
