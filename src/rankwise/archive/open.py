@@ -109,6 +109,7 @@ def open_archive(
         experiment,
         space,
         dict(search_space or {}),
+        isinstance(source, Sequence) and not isinstance(source, str) and len(source) > 1,
         wanted.by_facts,
     )
     found = _Found(wanted, options, names, values)

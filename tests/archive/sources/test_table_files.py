@@ -104,6 +104,8 @@ def test_a_folder_of_tables(tmp_path):
     archive = open_archive(tmp_path, direction="minimize")
     assert [s.name for s in archive.studies] == ["a", "b", "two"]
     assert archive.folder == tmp_path / ".rankwise"
+    files = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    assert [s.name for s in open_archive(files, direction="minimize").studies] == ["a", "b", "two"]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ class ReadOptions:
         experiment: pattern of the names of MLflow experiments.
         space: id of a search space of HPO-B.
         search_space: known distributions; those of other parameters are guessed from the values.
+        several: True if the address is one of several, so that a table without study names is a
+            study.
         wanted: filter of a study by its name and facts, for a reader that can skip studies. The
             studies of every source are filtered afterwards.
     """
@@ -48,6 +50,7 @@ class ReadOptions:
     experiment: str = "*"
     space: str | None = None
     search_space: Mapping[str, BaseDistribution] = field(default_factory=dict)
+    several: bool = False
     wanted: Callable[[str, Mapping[str, Any]], bool] = lambda name, facts: True
 
     def known_direction(self, where: object, known: str | None = None) -> str:

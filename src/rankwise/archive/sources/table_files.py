@@ -46,12 +46,12 @@ def read(address: str, options: ReadOptions) -> Contents:
         ArchiveError: a file cannot be read, columns are missing, or the direction is not given.
     """
     path = Path(address)
-    many = path.is_dir()
+    many = path.is_dir() or options.several
     records: list[Record] = []
     names: dict[str, str] = {}
     notes: list[str] = []
     directions, plain = set(), False
-    for file in files_of(path) if many else [path]:
+    for file in files_of(path) if path.is_dir() else [path]:
         table = read_table(file)
         dialect = recognise(table.columns)
         table = unpacked(table) if dialect is PLAIN else table
@@ -91,7 +91,7 @@ def _records(
         if options.study is None or not many:
             raise ArchiveError(
                 f"{file} has no column {asked!r}, only {listed(columns)}: say which one it is "
-                "with study=, or give a folder in which each file is a study"
+                "with study=, or give a folder or a list in which each file is a study"
             )
         study = ""
     taken = {value, study, dialect.state, dialect.started, dialect.ended, *dialect.seconds}
