@@ -10,6 +10,7 @@ import rankwise
 from rankwise import RankwiseSampler
 from rankwise.archive import open_archive
 from rankwise.integrations.optuna import collisions
+from rankwise.storage.optuna_private import storage_of
 
 
 @pytest.fixture
@@ -51,6 +52,19 @@ def test_one_worker_settles_nothing(url, monkeypatch):
     study = optuna.create_study(storage=url, sampler=sampler)
     study.optimize(objective, n_trials=3)
     assert not sampler._said
+
+
+def test_settling_reads_the_trials_twice(url, monkeypatch):
+    study = optuna.create_study(storage=url)
+    study.ask()
+    trial = storage_of(study).get_trial(study.ask()._trial_id)
+    reads, real = [], optuna.Study.get_trials
+    monkeypatch.setattr(
+        optuna.Study, "get_trials", lambda *a, **k: reads.append(1) or real(*a, **k)
+    )
+    draft = collisions.Draft({"x": 0.5}, True, {}, undisputed=False)
+    assert collisions.settle(study, trial, lambda withdrawn, attempt: draft) == {"x": 0.5}
+    assert len(reads) == 2
 
 
 @pytest.mark.parametrize("other", ["running", "waiting", "later"])

@@ -67,13 +67,14 @@ def settle(
         _write(study, trial, PROPOSAL, values)
         if draft.undisputed and not follows(study, trial):
             return values  # saves two readings of all trials and a write
-        if attempt < _AT_ONCE and _overlooked(study, trial, draft.proposals):
+        others = study.get_trials(deepcopy=False)
+        if attempt < _AT_ONCE and _overlooked(others, trial, draft.proposals):
             continue
-        if taken(study, trial, values, settled=True):
+        if taken(others, trial, values, settled=True):
             withdrawn.append(values)
             continue
         _write(study, trial, _SETTLED, values)
-        if not taken(study, trial, values, settled=False):
+        if not taken(study.get_trials(deepcopy=False), trial, values, settled=False):
             return values
         withdrawn.append(values)
     return values
@@ -96,17 +97,19 @@ def follows(study: Study, trial: FrozenTrial) -> bool:
     return True
 
 
-def taken(study: Study, trial: FrozenTrial, values: dict[str, Any], *, settled: bool) -> bool:
+def taken(
+    trials: Sequence[FrozenTrial], trial: FrozenTrial, values: dict[str, Any], *, settled: bool
+) -> bool:
     """True if another trial evaluates the same values, or has done so.
 
     Args:
-        study: the current study.
+        trials: all trials, read after the proposal was written.
         trial: the current trial.
         values: its proposal.
         settled: True if proposals of later trials count as well, once they are settled.
     """
     mine = _text(values)
-    for other in study.get_trials(deepcopy=False):
+    for other in trials:
         if other.number == trial.number:
             continue
         if other.state.is_finished():  # it may have finished after this proposal was made
@@ -119,11 +122,13 @@ def taken(study: Study, trial: FrozenTrial, values: dict[str, Any], *, settled: 
     return False
 
 
-def _overlooked(study: Study, trial: FrozenTrial, proposals: Mapping[int, Any]) -> bool:
+def _overlooked(
+    trials: Sequence[FrozenTrial], trial: FrozenTrial, proposals: Mapping[int, Any]
+) -> bool:
     """True if an earlier trial got a proposal while the one of this trial was made."""
     return any(
         other.system_attrs.get(PROPOSAL) not in (None, proposals.get(other.number))
-        for other in study.get_trials(deepcopy=False)[: trial.number]
+        for other in trials[: trial.number]
         if not other.state.is_finished()
     )
 
