@@ -3,25 +3,25 @@
     python benchmarks/alone_peers.py --split report --out runs/alone-peers --data ../shared/data
 
 runs what is missing and prints tables. `--results FILE.json` writes them to a file, and the best
-losses of every run to `FILE/runs.csv`. It needs `pip install coco-experiment onnxruntime` and the
+losses of every run to `FILE/runs.csv`. With `--partial` nothing is run: the tables have the
+problems and seeds that all methods have run so far, and those of `FILE/runs.csv`, which may have
+fewer trials. It needs `pip install coco-experiment onnxruntime` and the
 data folder (see `problems.py`). Every cell, that is a problem, a method and a seed, is one JSON
 file in the output folder; a run that was stopped goes on where it was. One process, one thread;
 seconds are those of the processor.
 
 Problems of the report:
 
-- `bbob`: the 24 functions of the BBOB suite in 2 and 5 dimensions; functions 2, 6, 10, 14, 18 and
-  22 in 10, 20 and 40 dimensions; seed k runs on instance k + 1;
-- conditional and mixed: three test tasks each of tst-svm and oboe, one task of rbv2_rpart;
-- scikit-learn: two tasks of hpobench-mlp (a table of MLPClassifier, five numbers), and support
+- `bbob`: the 24 functions of the BBOB suite in 2 and 5 dimensions, those with an even number in
+  10, 20 and 40 dimensions; seed k runs on instance k + 1;
+- conditional and mixed: six test tasks each of tst-svm and oboe, four of textclf, two each of
+  hpolib-fcnet and nasbench201, three tasks of rbv2_rpart;
+- scikit-learn: four tasks of hpobench-mlp (a table of MLPClassifier, five numbers), and support
   vector machines, random forests and gradient boosting in their ready-made spaces, evaluated anew
   on data sets of scikit-learn (`sklearn_problems.py`).
 
 For development there are other instances (seed k runs on instance k + 11) of nine functions, up to
-six validation tasks, and other tasks of rbv2_rpart and hpobench-mlp.
-
-`--speed 3` measures one proposal after 50 to 500 trials in six dimensions instead, beside Optuna's
-GP sampler.
+six validation tasks, and other tasks of the tables without a split.
 
 Methods are `tpe`, `gp-optuna`, `cma-es-optuna` and `random-optuna`, which are samplers of Optuna
 with their defaults, `smac`, and every method of rankwise, with options if wanted:
@@ -57,7 +57,9 @@ from sklearn_problems import load as sklearn_problem
 
 import rankwise
 
-DIMENSIONS = {2: 1, 5: 1, 10: 4, 20: 4, 40: 4}  # one function of so many in the report
+DIMENSIONS = {2: 1, 5: 1, 10: 2, 20: 2, 40: 2}  # one function of so many in the report
+SPLIT_TABLES = {"tst-svm": 6, "oboe": 6, "textclf": 4}  # at most so many tasks of each
+OTHER_TABLES = ("hpolib-fcnet", "nasbench201", "hpobench-mlp")  # every second task
 DEVELOPED_ON = (1, 3, 6, 8, 10, 13, 15, 20, 21)
 MARKS = (10, 25, 50, 100)
 METHODS = "mbo,tpe,gp-optuna,cma-es-optuna,random-optuna"
@@ -66,7 +68,7 @@ PEERS_TITLE = "mbo and its peers"
 QUESTION = {
     "table": "rank",
     "rows": {"problems": ["all"]},
-    "columns": ["method", *(f"after {mark}" for mark in (10, 25, 50))],
+    "columns": ["method", *(f"after {mark}" for mark in MARKS)],
     "rename": {"after 10": "after 10 trials"},
 }  # the table of docs/benchmarks.md
 GROUPS = ("2-d and 5-d", "10-d", "20-d and 40-d", "conditional or mixed", "scikit-learn")
@@ -83,12 +85,12 @@ def names(split: str, data: Path) -> list[str]:
         for f in (range(min(every, 2), 25, every) if report else DEVELOPED_ON)
     ]
     tasks = json.loads((data / "splits.json").read_text())
-    part, tables, few = ("test", 3, 1) if report else ("validation", 6, 3)
-    found = [f"{t}/{n}" for t in ("tst-svm", "oboe") for n in tasks[t][part][:tables]]
-    rpart = [name for name in named(split, data) if name.startswith("rbv2_rpart/")][:few]
-    mlp = _tasks(data / "hpobench-mlp")[0 if report else 1 :: 2][: 2 if report else None]
+    part = "test" if report else "validation"
+    found = [f"{t}/{n}" for t, most in SPLIT_TABLES.items() for n in tasks[t][part][:most]]
+    found += [f"{t}/{n}" for t in OTHER_TABLES for n in _tasks(data / t)[0 if report else 1 :: 2]]
+    rpart = [name for name in named(split, data) if name.startswith("rbv2_rpart/")][:3]
     tuned = [f"{SKLEARN}/{name}" for name in TUNED] if report else []
-    return [*bbob, *found, *rpart, *(f"hpobench-mlp/{name}" for name in mlp), *tuned]
+    return [*bbob, *found, *rpart, *tuned]
 
 
 def load(name: str, seed: int, split: str, data: Path) -> Problem:
@@ -98,7 +100,7 @@ def load(name: str, seed: int, split: str, data: Path) -> Problem:
         return bbob_problem(name, seed + (1 if split == "report" else 11))
     if family == SKLEARN:
         return sklearn_problem(name)
-    if family in ("tst-svm", "oboe", "hpobench-mlp"):
+    if family in SPLIT_TABLES or family in OTHER_TABLES:
         return table_problem(name, task, data / family)
     return load_named(name, data)
 
@@ -210,13 +212,32 @@ def tabulate(cells: Sequence[Cell], split: str, data: Path, out: Path) -> pd.Dat
     return pd.DataFrame(rows)
 
 
+def with_earlier(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Only the problems and seeds that all methods have run, and others of an earlier table."""
+    keys = ["problem", "seed"]
+    whole = frame.groupby(keys)[MARKS[0]].transform(lambda best: best.notna().all())
+    frame = frame[whole]
+    if not path.exists():
+        return frame
+    earlier = pd.read_csv(path).rename(columns={str(mark): mark for mark in MARKS})
+    earlier = earlier[earlier["method"].isin(frame["method"])]
+    known = pd.MultiIndex.from_frame(frame[keys])
+    earlier = earlier[~pd.MultiIndex.from_frame(earlier[keys]).isin(known)]
+    earlier = earlier.assign(group=earlier["problem"].map(group), fallbacks=0)
+    return pd.concat([frame, earlier], ignore_index=True)
+
+
 def ranks(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with ranks per problem and seed; ties share theirs, missing cells come last."""
+    """The table with ranks per problem and seed; ties share theirs, missing cells come last.
+
+    After more trials than a problem was run for, all ranks are missing.
+    """
     marks = [mark for mark in MARKS if mark in frame]
     # equal to eight digits is a tie: the optimum of a table, or a function solved by both
     rounded = frame[marks].map(lambda value: float(f"{value:.8g}"))
-    keys = [frame["problem"], frame["seed"]]
-    return frame.drop(columns=marks).join(rounded.groupby(keys).rank(na_option="bottom"))
+    grouped = rounded.groupby([frame["problem"], frame["seed"]])
+    ranked = grouped.rank(na_option="bottom").where(grouped.transform("count") > 0)
+    return frame.drop(columns=marks).join(ranked)
 
 
 def rank_rows(frame: pd.DataFrame) -> list[list[Any]]:
@@ -233,6 +254,8 @@ def rank_rows(frame: pd.DataFrame) -> list[list[Any]]:
         for method in frame["method"].unique():
             cells = [
                 {"value": round(mean.at[method, m], 3), "se": round(error.at[method, m], 3)}
+                if np.isfinite(error.at[method, m])
+                else None
                 for m in marks
             ]
             rows.append([name, method, *cells])
@@ -243,7 +266,8 @@ def second_rows(frame: pd.DataFrame) -> list[list[Any]]:
     """Rows of (method, mean milliseconds of the processor per proposal in each group)."""
     table = 1e3 * frame.groupby(["method", "group"])["seconds"].mean().unstack()
     groups = [name for name in GROUPS if name in table]
-    return [[m, *(round(table.at[m, g], 1) for g in groups)] for m in frame["method"].unique()]
+    cells = table.round(1).astype(object).where(table.notna(), None)
+    return [[m, *(cells.at[m, g] for g in groups)] for m in frame["method"].unique()]
 
 
 def _count(number: int, what: str) -> str:
@@ -256,6 +280,8 @@ def show(rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _text(cell: Any) -> str:
+    if cell is None:
+        return f"{'-':12}"
     if isinstance(cell, dict):
         return f"{cell['value']:5.2f} ± {cell['se']:.2f}"
     return f"{cell:8.1f}" if isinstance(cell, float) else f"{cell:22}"
@@ -267,8 +293,14 @@ def results(frame: pd.DataFrame, title: str, command: str, trials: int) -> dict[
     groups = [name for name in GROUPS if name in set(frame["group"])]
     after = [{"name": f"after {mark}", "digits": 2} for mark in marks]
     method = {"name": "method", "code": True}
-    counts = frame.drop_duplicates(["problem", "seed"]).groupby("group").size()
-    sizes = ", ".join(f"{counts[name]} in {name}" for name in groups)
+    once = frame.drop_duplicates(["problem", "seed"])
+    counts = once.groupby("group")[[marks[0], marks[-1]]].count()
+    sizes = ", ".join(
+        f"{first} in {name}" + ("" if last == first else f" ({last} with {marks[-1]} trials)")
+        for name, first, last in counts.loc[groups].itertuples()
+    )
+    older = int(once[marks[-1]].isna().sum())
+    others = f"{older} were run earlier, with fewer trials. " if older else ""
     views = {"question-alone": QUESTION} if title.startswith(PEERS_TITLE) else {}
     return {
         "title": title,
@@ -280,8 +312,8 @@ def results(frame: pd.DataFrame, title: str, command: str, trials: int) -> dict[
         "command": ["pip install coco-experiment onnxruntime", command],
         "protocol": f"{trials} trials, {_count(frame['seed'].nunique(), 'seed')}; runs of each "
         f"method: {sizes}. Peers run with their defaults. Losses that are equal to eight digits "
-        f"share a rank. Missing runs: {int(frame[marks[-1]].isna().sum())}. Random proposals "
-        f"because a surrogate failed: {int(frame['fallbacks'].sum())}.",
+        f"share a rank. {others}Missing runs: {int(frame[marks[0]].isna().sum())}. "
+        f"Random proposals because a surrogate failed: {int(frame['fallbacks'].sum())}.",
         "tables": {
             "rank": {
                 "about": "Average rank, ± its standard error over problems and seeds. Smaller is "
@@ -297,57 +329,6 @@ def results(frame: pd.DataFrame, title: str, command: str, trials: int) -> dict[
         },
         "views": views,
     }
-
-
-# ---------------------------------------------------------------------- speed
-
-SIZES = (50, 200, 500)
-
-
-def speed(repeats: int) -> list[list[Any]]:
-    """Rows of (trials, milliseconds of mbo and of GPSampler per proposal, their ratio)."""
-    rows = []
-    for n in SIZES:
-        pairs = [(of_mbo(n, seed), of_optuna(n, seed)) for seed in range(repeats + 1)]
-        ours, theirs = np.median(pairs[1:], axis=0).tolist()  # the first pair warms up
-        rows.append([n, round(1e3 * ours, 1), round(1e3 * theirs, 1), round(ours / theirs, 2)])
-        print(rows[-1], flush=True)
-    return rows
-
-
-def explored(n: int, seed: int) -> tuple[list[dict[str, float]], list[float]]:
-    """Random configurations of six floats and the losses of a valley."""
-    X = np.random.default_rng([seed, n]).uniform(-5.0, 5.0, (n, 6))
-    losses = np.square(X[:, 1:] - 0.5 * X[:, :-1]).sum(axis=1) + np.square(X - 1).sum(axis=1)
-    return [{f"x{j}": float(v) for j, v in enumerate(row)} for row in X], losses.tolist()
-
-
-def of_mbo(n: int, seed: int) -> float:
-    """Seconds of a proposal of mbo after n trials."""
-    space = {f"x{j}": (-5.0, 5.0) for j in range(6)}
-    optimizer = rankwise.Optimizer(space, method="mbo", seed=seed)
-    for configuration, loss in zip(*explored(n, seed), strict=True):
-        optimizer.tell(configuration, loss)
-    start = time.process_time()
-    optimizer.ask()
-    return time.process_time() - start
-
-
-def of_optuna(n: int, seed: int) -> float:
-    """Seconds of a proposal of Optuna's GP sampler after n trials."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    space = {f"x{j}": optuna.distributions.FloatDistribution(-5.0, 5.0) for j in range(6)}
-    study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=seed))
-    trials = [
-        optuna.trial.create_trial(params=configuration, distributions=space, value=loss)
-        for configuration, loss in zip(*explored(n, seed), strict=True)
-    ]
-    study.add_trials(trials)
-    start = time.process_time()
-    study.ask(space)
-    return time.process_time() - start
 
 
 # ---------------------------------------------------------------------- the command
@@ -370,14 +351,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="data folder")
     parser.add_argument("--results", type=Path, help="results file to write")
     parser.add_argument("--title", default=PEERS_TITLE, help="title of the results file")
-    parser.add_argument("--speed", type=int, default=0, help="repeats; measure proposals instead")
+    parser.add_argument("--partial", action="store_true", help="run nothing; see the docstring")
     arguments = parser.parse_args()
     import torch
 
     torch.set_num_threads(1)
-    if arguments.speed:
-        speed(arguments.speed)
-        return
     if not arguments.data.is_dir():
         parser.error(f"there is no data folder {arguments.data}")
     data, out = arguments.data.resolve(), arguments.out.resolve()
@@ -390,8 +368,11 @@ def main() -> None:
         for problem in problems
         for method in arguments.methods
     ]
-    run_cells(cells, arguments.split, data, out)
+    if not arguments.partial:
+        run_cells(cells, arguments.split, data, out)
     frame = tabulate(cells, arguments.split, data, out)
+    if arguments.partial and arguments.results:
+        frame = with_earlier(frame, arguments.results.with_suffix("") / "runs.csv")
     print(show(rank_rows(frame)), show(second_rows(frame)), sep="\n\n")
     if arguments.results:
         words = f"--split {arguments.split} --seeds {arguments.seeds} --trials {arguments.trials}"

@@ -33,12 +33,14 @@ def columns(table: dict[str, Any]) -> dict[str, list[Any]]:
 
 def alone(axes: Axes) -> None:
     """Average rank over trials, with standard errors."""
-    rows = [row[1:] for row in read("alone-peers", "rank")["rows"] if row[0] == "all"]
+    table = read("alone-peers", "rank")
+    rows = [row[1:] for row in table["rows"] if row[0] == "all"]
+    marks = [int(column["name"].removeprefix("after ")) for column in table["columns"][2:]]
     for k, (name, *ranks) in enumerate(rows):
         mean, error = ([rank[key] for rank in ranks] for key in ("value", "se"))
-        axes.errorbar([10, 25, 50], mean, error, fmt="o-", color=PALETTE[k], label=name, capsize=3)
+        axes.errorbar(marks, mean, error, fmt="o-", color=PALETTE[k], label=name, capsize=3)
     axes.invert_yaxis()
-    axes.set(xlabel="trials", ylabel="average rank (1 is best)", xticks=[10, 25, 50])
+    axes.set(xlabel="trials", ylabel="average rank (1 is best)", xticks=marks)
 
 
 def speed(axes: Axes) -> None:
