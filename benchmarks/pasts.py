@@ -1,7 +1,8 @@
 """Regret with all, few, opposite and small past studies, on the tasks for choices.
 
     python benchmarks/pasts.py run today --data ../shared/data --out runs/pasts
-    python benchmarks/pasts.py run trial --set posterior._MIN_SHARE=0.02 --out runs/pasts
+    python benchmarks/pasts.py run trial --out runs/pasts \
+        --set surrogates.empirical_bayes.posterior._MIN_SHARE=0.02
     python benchmarks/pasts.py compare today trial --out runs/pasts
 
 Every task is a train task that was left out, or a validation task; the test tasks are not read. A
@@ -13,8 +14,9 @@ are one of:
 - `2`, `3`, `5`, `8`: so many of them, other ones for every task.
 
 Besides the four tables there is `svm-poly`, the 108 rows of tst-svm with a polynomial kernel and
-their two hyperparameters, and `svm-rbf`, the 168 rows with a Gaussian kernel. `run` continues an
-interrupted run.
+their two hyperparameters, and `svm-rbf`, the 168 rows with a Gaussian kernel. Every seed has other
+folds and other initial points; figures are means over seeds, and errors are over tasks. `run`
+continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ import argparse
 import importlib
 import json
 import os
-import pickle
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +51,8 @@ TABLES = ("tst-svm", "hpobench-xgb", "oboe", "textclf", "svm-poly", "svm-rbf")
 PASTS = ("all", "inverted", "2", "3", "5", "8")
 INITIAL = (5, 0)
 TRIALS, FOLDS, MOST = 30, 3, 40
-RESULT = Path(__file__).parent / "results" / "pasts.json"
-MODULES = "rankwise.surrogates.empirical_bayes"
+RESULTS = Path(__file__).parent / "results"
+MODULES = "rankwise"
 
 
 class Table:
@@ -83,26 +85,29 @@ class Table:
         problem = self.problem(name)
         return Task.of(problem.X, problem.losses, name=name)
 
-    def folds(self) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    def folds(self, seed: int) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Target tasks with their source tasks."""
-        few = len(self.train) <= 3 * MOST
+        train = self.train
+        if seed:
+            train = tuple(np.random.default_rng(seed).permutation(train).tolist())
+        few = len(train) <= 3 * MOST
         for k in range(FOLDS if few else 1):
-            held = self.train[k::FOLDS] if few else self.train[:: len(self.train) // MOST][:MOST]
+            held = train[k::FOLDS] if few else train[:: len(train) // MOST][:MOST]
             yield held, tuple(name for name in self.train if name not in held)
         yield self.validation, self.train
 
 
 def cells(
-    table: Table, pasts: Sequence[str]
+    table: Table, pasts: Sequence[str], seed: int
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Kind of past, target tasks and source tasks."""
-    for held, rest in table.folds():
+    for held, rest in table.folds(seed):
         for past in pasts:
             if not past.isdigit():
                 yield past, held, rest
                 continue
             for name in held[::2]:
-                rng = np.random.default_rng([len(name), *name.encode()])
+                rng = np.random.default_rng([len(name), *name.encode(), *[seed] * (seed > 0)])
                 yield past, (name,), tuple(rng.permutation(rest)[: int(past)].tolist())
 
 
@@ -114,19 +119,20 @@ def run(arguments: argparse.Namespace) -> None:
     options = dict(option.split("=") for option in arguments.option)
     options = {name: json.loads(value) for name, value in options.items()}
     arguments.out.mkdir(parents=True, exist_ok=True)
-    path, fits = arguments.out / f"{arguments.label}.jsonl", arguments.out / "fits.pickle"
+    path, fits = arguments.out / f"{arguments.label}.jsonl", arguments.out / "fits.json"
     done = {tuple(row["key"]) for row in read(path)} if path.exists() else set()
-    past_functions._MAX_FITTED = 100_000
+    past_functions._MAX_FITTED = 1_000_000
     if fits.exists():
-        past_functions._FITTED.update(pickle.loads(fits.read_bytes()))
+        for digest, (lengthscales, noise) in json.loads(fits.read_text()).items():
+            past_functions._FITTED[digest] = np.array(lengthscales), noise
     known = len(past_functions._FITTED)
     method, start = arguments.method, time.process_time()
     pasts = arguments.pasts if method != "gp" else ["all"]
     with path.open("a") as file:
-        for name in arguments.tables:
+        for name, seed in product(arguments.tables, range(arguments.seeds)):
             table = Table(name, arguments.data)
-            for past, targets, sources in cells(table, pasts):
-                keys = [(name, past, i, t) for i in arguments.initial for t in targets]
+            for past, targets, sources in cells(table, pasts, seed):
+                keys = [(name, past, i, t, seed) for i in arguments.initial for t in targets]
                 if all(key in done for key in keys):
                     continue
                 change = CHANGES["inverted" if past == "inverted" else "as it is"]
@@ -141,15 +147,16 @@ def run(arguments: argparse.Namespace) -> None:
                     if key in done:
                         continue
                     trace = run_once(
-                        table.problem(key[3]), optimizer, seed=0, initial=key[2], trials=TRIALS
+                        table.problem(key[3]), optimizer, seed=seed, initial=key[2], trials=TRIALS
                     )
                     assert not trace.fallbacks
                     row = {"key": key, "regrets": trace.regrets, "s": sum(trace.seconds)}
                     file.write(json.dumps({**row, "n": len(trace.seconds)}) + "\n")
             file.flush()
-            print(name, f"{time.process_time() - start:.0f} s", flush=True)
+            print(name, seed, f"{time.process_time() - start:.0f} s", flush=True)
     if len(past_functions._FITTED) > known:
-        fits.write_bytes(pickle.dumps(past_functions._FITTED))
+        found = {key: (fit[0].tolist(), fit[1]) for key, fit in past_functions._FITTED.items()}
+        fits.write_text(json.dumps(found))
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -157,23 +164,28 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def mean_regrets(out: Path, labels: Sequence[str]) -> dict[tuple[Any, ...], dict[str, np.ndarray]]:
-    """Mean regrets over 30 trials (n,) of `gp` and of each label, for the runs that all have.
+    """Mean regrets over 30 trials (n,) of `gp` and of each label on the tasks that all have run.
 
-    The keys are table, past and number of initial points. `gp` is the same for every past.
+    The keys are table, past and number of initial points. The values are means over the seeds.
+    `gp` is the same for every past.
     """
     means: dict[str, dict[tuple[Any, ...], float]] = {}
     for label in ("gp", *labels):
         rows = read(out / f"{label}.jsonl")
         means[label] = {tuple(row["key"]): float(np.mean(row["regrets"][1:])) for row in rows}
-    found: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+    found: dict[tuple[Any, ...], dict[str, dict[str, list[float]]]] = {}
     for key in means[labels[0]]:
-        if all(key in means[label] for label in labels):
-            group = found.setdefault(key[:3], defaultdict(list))
-            group["gp"].append(means["gp"][key[0], "all", key[2], key[3]])
+        alone = key[0], "all", *key[2:]
+        if alone in means["gp"] and all(key in means[label] for label in labels):
+            group = found.setdefault(key[:3], defaultdict(lambda: defaultdict(list)))
+            group["gp"][key[3]].append(means["gp"][alone])
             for label in labels:
-                group[label].append(means[label][key])
+                group[label][key[3]].append(means[label][key])
     return {
-        group: {label: np.array(values) for label, values in each.items()}
+        group: {
+            label: np.array([np.mean(values) for values in tasks.values()])
+            for label, tasks in each.items()
+        }
         for group, each in found.items()
     }
 
@@ -190,19 +202,34 @@ def compare(arguments: argparse.Namespace) -> None:
         print(" | ".join(line))
 
 
+BOTH = ("all", "inverted")
 VARIANTS = {
-    "opposite": ({"0": "today", "0.05": "opp0.05", "0.15": "opp0.15"}, ("all", "inverted")),
-    "scores": ({"standardised": "opp0.05", "half by rank": "blend"}, ("all",)),
-    "few": ({"before": "today", "not used if they disagree": "new", "used": "soft"}, ("2",)),
-    "five": ({"before": "today", "with a prior": "new"}, ("5",)),
+    "pasts": {
+        "opposite": ({"0": "today", "0.05": "opp0.05", "0.15": "opp0.15"}, BOTH),
+        "scores": ({"standardised": "opp0.05", "half by rank": "blend"}, ("all",)),
+        "few": ({"before": "today", "not used if they disagree": "new", "used": "soft"}, ("2",)),
+        "five": ({"before": "today", "with a prior": "new"}, ("5",)),
+    },
+    "pasts-more": {
+        "opposite": (
+            {"none": "nocheck", "1": "opp", "5": "opp5", "5, no rule": "cand2"},
+            ("all",),
+        ),
+        "reversed": ({"none": "nocheck", "1": "opp", "5, no rule": "cand2"}, ("inverted",)),
+        "taken": ({"before": "today", "no checks": "nocheck", "taken": "cand2"}, ("all",)),
+        "scores": ({"standardised": "nocheck", "half by rank": "blend"}, ("all",)),
+        "grid": ({"before": "nocheck", "noise": "noise", "noise and weight": "grid1"}, ("all",)),
+    },
 }
-"""Tables of the variants that were tried: name, and the label of each column's results."""
+"""Tables of the variants that were tried: file, name, label of each column's results, pasts."""
+
+SEEDS = {"pasts": "seed 0", "pasts-more": "two or three seeds (table of opposites: one)"}
 
 
 def write(arguments: argparse.Namespace) -> None:
-    """Write the tables of the decision records; the labels are those of `VARIANTS`."""
+    """Write the tables of a decision record; the labels are those of `VARIANTS`."""
     tables = {}
-    for name, (columns, pasts) in VARIANTS.items():
+    for name, (columns, pasts) in VARIANTS[arguments.file].items():
         rows = []
         found = mean_regrets(arguments.out, list(columns.values()))
         for (table, past, initial), regrets in found.items():
@@ -224,16 +251,18 @@ def write(arguments: argparse.Namespace) -> None:
             "rows": rows,
         }
     result = {
-        "title": "What was tried for the second edition of the transfer GP",
+        "title": "What was tried for the transfer GP",
         "date": str(date.today()),
         "machine": "2 cores, one thread",
         "command": ["python benchmarks/pasts.py run trial --data ../shared/data --out runs/pasts"],
         "protocol": "Train tasks that were left out and validation tasks of the four tables, and "
-        "the 108 rows of tst-svm with a polynomial kernel (svm-poly), seed 0. The variants that "
+        "the 108 rows of tst-svm with a polynomial kernel (svm-poly), "
+        f"{SEEDS[arguments.file]}. The variants that "
         "were not taken are not in the repository; gp does not use past studies.",
         "tables": tables,
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    path = RESULTS / f"{arguments.file}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -247,10 +276,12 @@ def parse_arguments() -> argparse.Namespace:
     one.add_argument("--data", type=Path, default=Path("../shared/data"))
     one.add_argument("--tables", nargs="+", default=list(TABLES))
     one.add_argument("--pasts", nargs="+", default=list(PASTS))
+    one.add_argument("--seeds", type=int, default=1)
     one.add_argument("--initial", nargs="+", type=int, default=list(INITIAL))
     two = parts.add_parser("compare", help="mean regrets over 30 trials and after them")
     two.add_argument("labels", nargs="+")
-    three = parts.add_parser("write", help="write the tables of the decision records")
+    three = parts.add_parser("write", help="write the tables of a decision record")
+    three.add_argument("file", choices=list(VARIANTS))
     for part in (one, two, three):
         part.add_argument("--out", type=Path, default=Path("runs/pasts"))
     return parser.parse_args()
