@@ -47,6 +47,7 @@ class Step:
         following: the point that is evaluated next.
         trust: weight of past studies.
         by_mean: probability of the models that use the past's mean.
+        opposite: probability of the models that use the opposite of it.
     """
 
     seen: np.ndarray
@@ -56,6 +57,7 @@ class Step:
     following: float
     trust: float
     by_mean: float
+    opposite: float
 
 
 def valley(centre: float, left: float, right: float) -> Function:
@@ -85,12 +87,12 @@ def search(surrogate: EmpiricalBayes, loss: Function) -> list[Step]:
         surrogate.fit(Task.of(seen[:, None], loss(seen)))
         utility = surrogate.improvement(grid)
         following = float(x[np.argmax(np.where(np.isin(x, seen), -np.inf, utility))])
-        by_mean = float(surrogate.weights[surrogate.models.mean > 0].sum())
+        signs = surrogate.given.models.mean
+        by_mean, opposite = (float(surrogate.weights[signs == sign].sum()) for sign in (1, -1))
         scaled = np.exp(utility - utility.max())
         posterior = surrogate.predict(grid)
-        steps.append(
-            Step(seen, loss(seen), posterior, scaled, following, surrogate.influence, by_mean)
-        )
+        weights = surrogate.influence, by_mean, opposite
+        steps.append(Step(seen, loss(seen), posterior, scaled, following, *weights))
         seen = np.append(seen, following)
     return steps
 
@@ -146,9 +148,12 @@ def draw_step(upper: Axes, lower: Axes, loss: Function, step: Step, title: str) 
 
 def draw_trust(axes: Axes, related: list[Step], inverted: list[Step]) -> None:
     n = np.arange(LAST + 1)
-    trust, by_mean = (np.array([getattr(s, k) for s in inverted]) for k in ("trust", "by_mean"))
+    names = ("trust", "by_mean", "opposite")
+    trust, by_mean, opposite = (np.array([getattr(s, k) for s in inverted]) for k in names)
+    signed = by_mean + opposite
     axes.fill_between(n, 0, by_mean, color=BLUE, alpha=0.8, lw=0, label="models with the mean")
-    axes.fill_between(n, by_mean, trust, color=SKY, lw=0, label="with the covariance alone")
+    axes.fill_between(n, by_mean, signed, color=ORANGE, lw=0, label="with its opposite")
+    axes.fill_between(n, signed, trust, color=SKY, lw=0, label="with the covariance alone")
     axes.fill_between(n, trust, 1, color="#dddddd", lw=0, label="without the past")
     axes.plot(n, trust, "-o", color=RED, lw=2.5, clip_on=False, label="weight of past studies")
     known = [step.trust for step in related]

@@ -22,17 +22,28 @@ def past():
     return TaskSet(tuple(tasks))
 
 
-def origin(past, rows):
+ALIKE = [
+    [0.30, 0.31], [0.28, 0.30], [0.33, 0.29], [0.31, 0.27],
+    [0.29, 0.33], [0.27, 0.28], [0.32, 0.33], [0.30, 0.27],
+]  # fmt: skip
+
+
+def origin(past, rows, best=1):
     """What proposes the next trial after trials at these rows, with values in no order."""
     strategy = Optimizer(SPACE, method="eb-gp", tasks=past, seed=0).strategy
-    values = np.array([0.3, 0.1, 0.5, 0.2, 0.4])
+    values = np.array([0.3, 0.25, 0.5, 0.2, 0.4, 0.45, 0.35, 0.15])
+    values[best] = 0.1
     return strategy.origin(Task.of(np.array(rows), values))
 
 
 def test_trials_that_are_alike_are_followed_by_a_check(past):
-    alike = [[0.30, 0.31], [0.28, 0.30], [0.33, 0.29], [0.31, 0.27], [0.29, 0.33]]
-    assert origin(past, alike) == CHECK
+    assert origin(past, ALIKE) == CHECK
+
+
+def test_a_study_that_makes_progress_is_not_checked(past):
+    assert origin(past, ALIKE, best=5) != CHECK
 
 
 def test_trials_that_past_studies_predict_to_be_poor_need_no_check(past):
-    assert origin(past, [[0.3, 0.3], [0.9, 0.9], [0.1, 0.9], [0.9, 0.2], [0.6, 0.5]]) != CHECK
+    poor = [[0.9, 0.9], [0.1, 0.9], [0.9, 0.2], [0.6, 0.5]]
+    assert origin(past, ALIKE[:4] + poor) != CHECK

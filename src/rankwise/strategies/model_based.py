@@ -42,7 +42,8 @@ LIARS = ("min", "mean", "max", "believer", "sampled-lambda")
 
 _LARGE_POOL, _SHORT_LIST = 4000, 500  # rows of a pool above which a short list is made; its size
 _DOUBT, _ENOUGH_TO_DOUBT = 0.2, 10  # warn below this trust, from this number of evaluations on
-_CHECKS, _UNDECIDED = (5, 8, 12), (0.2, 0.8)  # trials that may be checks; trust that needs one
+_CHECKS, _UNDECIDED = (8, 11, 13), (0.2, 0.8)  # trials that may be checks; trust that needs one
+_STILL = 3  # trials without progress before a check
 _POOR, _CANDIDATES = 0.7, 200  # a check is predicted to be worse than this share of so many
 _ELITE = 5  # number of best evaluated configurations from which local search starts
 _REFERENCE = 300  # number of random configurations that ranks are relative to
@@ -206,11 +207,13 @@ class ModelStrategy(Strategy):
 
         Trials that source tasks recommend are similar to each other, so their order hardly shows
         whether source tasks predict the study. A configuration with a poor prediction shows more.
-        There are at most three such trials, none while other trials are running, none once the
-        transfer trust is decided, and none if enough trials were predicted to be worse than
-        average, as initial points often are.
+        There are at most three such trials, none while other trials are running, none while the
+        study makes progress, none once the transfer trust is decided, and none if enough trials
+        were predicted to be worse than average, as initial points often are.
         """
         if not self.checks or pending or len(history) not in _CHECKS:
+            return False
+        if int(np.argmin(history.losses)) >= len(history) - _STILL:
             return False
         found = self.evidence(history)
         if found is None or not _UNDECIDED[0] < found.trust < _UNDECIDED[1]:

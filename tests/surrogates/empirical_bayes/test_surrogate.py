@@ -162,11 +162,13 @@ def mixed(task: Task, weights, means, covariances):
 
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_evidence_of_every_model_is_that_of_a_normal_density(learnt, n):
-    task, models, view = bowl(0.4, n, seed=20), Models.grid(), learnt.past.view
+    task, models = bowl(0.4, n, seed=20), Models.grid().with_opposites
+    view = learnt.past.view
     y = np.random.default_rng(n).normal(size=n)
     kernels = residual_kernels(task.X, task.X, learnt.past.lengthscales)
     fit = fit_models(models, view(task.X).mean, view(task.X).spread, kernels, y)
-    assert len(fit.log_evidence) == len(models) == 108
+    assert len(fit.log_evidence) == len(models) == 108 + 54
+    assert models.prior.sum() == pytest.approx(1.0)
     for h in range(len(models)):
         expected = Dense(learnt, models, h).log_evidence(task.X, y)(fit.v[h])
         assert fit.log_evidence[h] == pytest.approx(expected, abs=1e-7)
@@ -741,11 +743,29 @@ def test_a_search_leaves_a_past_that_is_wrong(optimizer, seed):
     wrong = go_on(optimizer.restarted(seed=seed), 15, 0.9)
     assert losses_of(wrong)[0] > 0.5 and losses_of(wrong).min() < 0.01
     surrogate = optimizer.strategy.learner.with_seed(0)
-    models, before = surrogate.models, surrogate.models.prior
+    assert surrogate.models.prior[surrogate.models.mean == 1].sum() > 0.9
     after = surrogate.fit(wrong.history).weights
-    assert before[models.mean == 1].sum() > 0.9
-    assert after[models.mean == 1].sum() < 0.01
-    assert surrogate.influence < before[~models.plain].sum() - 0.1
+    assert after[surrogate.given.models.mean == 1].sum() < 0.01
+
+
+def reverse(task: Task) -> Task:
+    return Task.of(task.X, -task.losses)
+
+
+def test_opposite_models_count_only_if_they_are_clearly_more_probable(learnt):
+    alike = bowl(0.32, 12, seed=37)
+    related = learnt.with_seed(0).fit(alike)
+    assert (related.given.models.mean >= 0).all()
+    opposite = learnt.with_seed(0).fit(reverse(alike))
+    down = opposite.given.models.mean < 0
+    assert opposite.weights[down].sum() > 0.9 and opposite.weights.sum() == pytest.approx(1.0)
+    assert opposite.given.lead.mean.min() == -1
+
+
+@pytest.mark.parametrize("losses", [[1.0], [1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0]])
+def test_opposite_models_need_three_different_losses(learnt, losses):
+    few = learnt.with_seed(0).fit(Task.of(points(len(losses)), losses))
+    assert (few.given.models.mean >= 0).all() and len(few.weights) == len(few.given.models)
 
 
 def test_trust_stays_with_a_past_that_is_right(optimizer):

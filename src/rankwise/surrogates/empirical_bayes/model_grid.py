@@ -6,6 +6,8 @@ Model h describes the standardised losses y of the target task (notation of docs
 
 - mu and C are the mean and the covariance of the source tasks' functions F_t.
 - k is a Matérn-5/2 kernel. Its length-scales are typical ones of the source tasks times f_h.
+- m_h is 0 or 1. Models with m_h = -1, the opposites, are added to the grid for a target task whose
+  order may be the reverse of the source tasks' (`Models.with_opposites`).
 - kappa is a large constant variance. It makes the models insensitive to a constant offset between
   the target task's losses and the source tasks' scores.
 - u is the unknown scale of the target task's losses.
@@ -38,6 +40,9 @@ RESIDUAL_WEIGHTS = (0.2, 0.5, 1.0)  # values of b_h
 FACTORS = (0.5, 1.0, 2.0)  # values of f_h
 _SQUARINGS = (2, 1, 0)  # FACTORS[k] = FACTORS[-1] / 2**_SQUARINGS[k]
 NOISES = (0.05, 0.2)  # standard deviations of the noise
+OPPOSITE = 0.1  # prior probability of an opposite, relative to that of its model
+_BELIEVED = 5.0  # opposites count if they are so many times as probable as their models
+_FEWEST = 3  # different losses without which opposites cannot be told from their models
 _ROOT5 = 5.0**0.5
 _LARGE = 1e12  # larger than the squared norm of any whitened vector
 
@@ -47,7 +52,8 @@ class Models:
     """H models of eq. 1 and their prior probabilities.
 
     Attributes:
-        mean: m_h (H,): 1 if the model uses the source tasks' mean, else 0.
+        mean: m_h (H,): 1 if the model uses the source tasks' mean, -1 if it uses the opposite of
+            it, else 0.
         source: a_h (H,), weight of the source tasks' covariance.
         residual: b_h (H,), weight of the residual kernel k.
         factor: Index into `FACTORS` (H,) of the factor f_h of k's length-scales.
@@ -98,6 +104,20 @@ class Models:
         table = np.stack([self.source, self.residual, self.factor, self.noise])
         _, first, which = np.unique(table, axis=1, return_index=True, return_inverse=True)
         return self.some(first), which.ravel()
+
+    @cached_property
+    def with_opposites(self) -> Models:
+        """Return these models and the opposite (m_h = -1) of each model with m_h = 1.
+
+        An opposite has `OPPOSITE` times the prior probability of its model.
+        """
+        up = self.mean > 0
+        opposites = {"mean": -self.mean[up], "prior": OPPOSITE * self.prior[up]}
+        both = {
+            name: np.concatenate([own := getattr(self, name), opposites.get(name, own[up])])
+            for name in MODEL_FIELDS
+        }
+        return Models(**both | {"prior": both["prior"] / both["prior"].sum()})
 
     def some(self, which: np.ndarray) -> Models:
         """Return the models with the given indices (H',); the prior is normalised again."""
@@ -267,6 +287,25 @@ def weights(models: Models, log_evidence: Array) -> Array:
     w = np.exp(log_weight - log_weight.max())
     normalised: Array = w / w.sum()
     return normalised
+
+
+def weights_with_opposites(models: Models, log_evidence: Array, y: Array) -> Array:
+    """Posterior probabilities (H,) of models of which the last may be opposites (m_h = -1).
+
+    The opposites expect a large gain where source tasks were worst, so even a small weight of
+    them would decide the next trial. Therefore they have no weight until there are several
+    different losses and the opposites are much more probable than the models with m_h = 1.
+
+    Args:
+        models: The H models.
+        log_evidence: Their log evidence (H,).
+        y: Losses (n,).
+    """
+    up, down = models.mean > 0, models.mean < 0
+    found = weights(models, log_evidence)
+    if len(set(y.tolist())) >= _FEWEST and found[down].sum() >= _BELIEVED * found[up].sum():
+        return found
+    return weights(models, np.where(down, -np.inf, log_evidence))
 
 
 def learn_prior(log_evidence: Array, *, temper: float, floor: float, rounds: int = 200) -> Array:

@@ -29,7 +29,7 @@ from rankwise.surrogates.empirical_bayes.model_grid import (
     fit_models,
     residual_kernels,
     residual_slopes,
-    weights,
+    weights_with_opposites,
 )
 from rankwise.surrogates.empirical_bayes.past_functions import Past, View
 from rankwise.surrogates.empirical_bayes.source_votes import Ballot
@@ -61,7 +61,7 @@ class Conditioned:
         leading: Maximum number H of models that are averaged over.
 
     Attributes:
-        models: All models, with their prior.
+        models: All models, with their prior; also the opposites if they have a weight.
         weights: Posterior probabilities of all models, which sum to one (eq. 3).
         lead: The H most probable models, which are averaged over.
         share: Their weights in the average (H,), which sum to one.
@@ -95,8 +95,12 @@ class Conditioned:
                 rows = spread_over(y, _MAX_ROWS_TO_WEIGH)
                 some, seen, y = X[rows], seen.rows(rows), y[rows]
             square = residual_kernels(some, some, self._lengthscales)
-            fit = fit_models(models, seen.mean, seen.spread, square, y)
-            self.weights = weights(models, fit.log_evidence)
+            every = models.with_opposites
+            fit = fit_models(every, seen.mean, seen.spread, square, y)
+            found = weights_with_opposites(every, fit.log_evidence, y)
+            if found[len(models) :].any():
+                self.models = models = every
+            fit, self.weights = fit.some(np.arange(len(models))), found[: len(models)]
         lead, self.share = self._leaders(models, caution, leading)
         self.lead = models.some(lead)
         if n == 0:
