@@ -54,9 +54,10 @@ TRIALS, SEEDS, STEPS, LONGER = 25, 2, 400, 1000
 class Continued(DeepRankingEnsemble):
     """Fine-tunes from the weights of the previous proposal, not from the meta-trained ones."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._last: dict[str, Any] = {}  # shared by all copies: trials and weights of the last fit
+    def with_seed(self, seed: int) -> Self:
+        # Trials and weights of the last fit, shared by all copies.
+        vars(self).setdefault("_last", {})
+        return super().with_seed(seed)
 
     def fit(self, task: Task) -> Self:
         if self._last.get("trials") == task.X[:-1].tobytes():

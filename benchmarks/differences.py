@@ -44,6 +44,9 @@ RESULTS = Path(__file__).resolve().parent / "results"
 BUDGETS = (10, 25, 40)
 TRIALS = BUDGETS[-1]
 METHODS = ("with past", "alone", "TPE")
+PLAIN = "models without past"
+PLAIN_KINDS = ("choices instead of float", "new parameter")
+"""Kinds of the real family that are run with `PLAIN`, too: why past studies do not help there."""
 KINDS = {"clean": EVERYTHING, "messy": EVERYTHING, "real": REAL}
 WORST = 9.99  # regret of a study in which every trial failed
 TOLERANCE, SMALL = 1.1, NOISE / 2  # see PROTOCOL
@@ -92,6 +95,9 @@ def cell(archive: str, name: str, method: str, seed: int, data: Path) -> list[fl
         objective = objective_of(kind, Problem.draw(np.random.default_rng([4, seed])))
     samplers = {
         "with past": lambda: rankwise.RankwiseSampler(storage, seed=seed, **kind.sampler),
+        PLAIN: lambda: rankwise.RankwiseSampler(
+            storage, seed=seed, method="eb-gp", options={"caution": 1.0}
+        ),
         "alone": lambda: rankwise.RankwiseSampler(seed=seed),
         "TPE": lambda: optuna.samplers.TPESampler(seed=seed),
     }
@@ -117,6 +123,18 @@ def rows_of(cells: Mapping[str, list[float]], archive: str, seeds: int) -> Itera
         failed = [float(np.array(every[m])[:, -1].mean()) for m in METHODS]
         means = [[float(f"{v:.3g}") for v in some.mean(axis=0)] for some in found]
         yield [name, *means, verdict(past, alone), failed]
+
+
+def plain_rows(cells: Mapping[str, list[float]], seeds: int) -> Iterator[list[Any]]:
+    """Rows of the table of the models without past studies."""
+    for name in PLAIN_KINDS:
+        keys = [
+            [key_of("real", name, m, seed) for seed in range(seeds)]
+            for m in ("with past", PLAIN, "alone")
+        ]
+        if all(key in cells for some in keys for key in some):
+            found = [np.mean([cells[key][:-1] for key in some], axis=0) for some in keys]
+            yield [name, *([float(f"{v:.3g}") for v in means] for means in found)]
 
 
 def verdict(past: Any, alone: Any) -> str:
@@ -153,6 +171,16 @@ def write(out: Path, cells: Cells, seeds: int) -> None:
         + [{"name": m, "digits": 1} for m in METHODS],
         "rows": failures,
     }
+    if plain := list(plain_rows(cells, seeds)):
+        columns = [{"name": "difference"}] + [
+            {"name": m, "significant": 2, "join": " / "} for m in ("with past", PLAIN, "alone")
+        ]
+        tables["models"] = {
+            "about": "hpobench-xgb: mean regret after 10, 25 and 40 trials if only the models of "
+            "`eb-gp` that do not use past studies have a weight (`caution=1`).",
+            "columns": columns,
+            "rows": plain,
+        }
     content = {
         "title": "Studies that differ from their past studies",
         "date": date.today().isoformat(),
@@ -185,7 +213,8 @@ def main() -> None:
         for name in KINDS[archive] if archive != "real" or args.data else ():
             if args.kinds and name not in args.kinds:
                 continue
-            for method in METHODS:
+            plain = (PLAIN,) if archive == "real" and name in PLAIN_KINDS else ()
+            for method in (*METHODS, *plain):
                 for seed in range(args.seeds):
                     key = key_of(archive, name, method, seed)
                     if key not in cells:
