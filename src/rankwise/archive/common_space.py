@@ -199,6 +199,22 @@ class CommonSpace:
             codes = np.where(np.isnan(codes) & active, filled, codes)
         return self._everything.encode_codes(codes)
 
+    def as_proposed(
+        self, params: Mapping[str, Any], proposal: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        """A trial as it was proposed, if the objective turned a hidden switch; otherwise None.
+
+        Args:
+            params: parameters of the trial.
+            proposal: values that were proposed for it.
+        """
+        changed = dict(params)
+        for children in self._switches.values():
+            if any(c in proposal for c in children) != any(c in params for c in children):
+                changed = {name: value for name, value in changed.items() if name not in children}
+                changed.update({c: proposal[c] for c in children if c in proposal})
+        return None if changed.keys() == params.keys() else changed
+
     def encodable(self, params: Mapping[str, Any]) -> bool:
         """True if the space has all choices of a trial, and its numeric values are numbers."""
         for name, value in params.items():

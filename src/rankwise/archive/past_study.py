@@ -64,6 +64,7 @@ class PastStudy:
         objectives: several objectives, or the name of the only one; None if neither is known.
         constraints: (n,) values of each constraint by name; NaN if unknown. A trial is feasible
             if all of them are zero or less.
+        proposals: for each trial the values that were proposed; None if unknown.
     """
 
     name: str
@@ -80,6 +81,7 @@ class PastStudy:
     curves: Sequence[Mapping[int, float]] | None = None
     objectives: Outcomes | None = None
     constraints: Mapping[str, Array] = field(default_factory=dict)
+    proposals: Sequence[Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         check_name("direction", self.direction, DIRECTIONS)

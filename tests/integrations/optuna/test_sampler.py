@@ -677,3 +677,23 @@ def test_a_trial_that_was_tried_again_is_history_once():
     study.add_trial(optuna.create_trial(value=0.5, system_attrs=again, **facts))
     finished = past_study(study, study.trials)
     assert finished.status == ("ok",) and finished.values.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("learnt", [True, False])
+def test_a_condition_that_cannot_be_inferred_repeats_no_configuration(learnt):
+    """A float decides whether a parameter is asked for, so its switch is hidden."""
+
+    def objective(trial):
+        x = trial.suggest_float("x", 0, 1)
+        return (x - 0.3) ** 2 + (trial.suggest_float("only", 0, 1) if x > 0.5 else 0.0)
+
+    storage = optuna.storages.InMemoryStorage()
+    for k in range(4 if learnt else 0):
+        sampler = optuna.samplers.RandomSampler(seed=k)
+        optuna.create_study(storage=storage, study_name=f"past-{k}", sampler=sampler).optimize(
+            objective, n_trials=12
+        )
+    study = optuna.create_study(sampler=RankwiseSampler(storage if learnt else None, seed=0))
+    study.optimize(objective, n_trials=12)
+    assert len({tuple(trial.params.items()) for trial in study.trials}) == 12
+    assert study.best_value < 1e-3

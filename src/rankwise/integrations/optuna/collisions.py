@@ -26,12 +26,14 @@ class Draft(NamedTuple):
         new: False if a finite space has no new configuration.
         proposals: stored proposals of all trials, by trial number.
         undisputed: True if all other trials had ended.
+        repeats: True if the objective would ask for the values of a finished trial only.
     """
 
     values: dict[str, Any]
     new: bool
     proposals: dict[int, Any]
     undisputed: bool
+    repeats: bool = False
 
 
 def settle(
@@ -64,6 +66,9 @@ def settle(
         values = draft.values
         if not values or not draft.new:
             return values
+        if draft.repeats and attempt < TRIES:
+            withdrawn.append(values)
+            continue
         _write(study, trial, PROPOSAL, values)
         if draft.undisputed and not follows(study, trial):
             return values  # saves two readings of all trials and a write
@@ -113,7 +118,7 @@ def taken(
         if other.number == trial.number:
             continue
         if other.state.is_finished():  # it may have finished after this proposal was made
-            if other.state != TrialState.FAIL and _same(other.params, values):
+            if repeats(other, values):
                 return True
         elif other.system_attrs.get(PROPOSAL) == mine and (
             other.number < trial.number or (settled and other.system_attrs.get(_SETTLED) == mine)
@@ -133,9 +138,11 @@ def _overlooked(
     )
 
 
-def _same(params: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """True if the trial's parameters equal the proposal's for every parameter that it used."""
-    return bool(params) and all(values.get(k, MISSING) == v for k, v in params.items())
+def repeats(trial: FrozenTrial, values: Mapping[str, Any]) -> bool:
+    """True if a finished trial has the proposed value of every parameter that it used."""
+    if trial.state == TrialState.FAIL or not trial.params:
+        return False
+    return all(values.get(k, MISSING) == v for k, v in trial.params.items())
 
 
 def _write(study: Study, trial: FrozenTrial, key: str, values: dict[str, Any]) -> None:

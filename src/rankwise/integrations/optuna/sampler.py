@@ -30,7 +30,13 @@ from rankwise.archive.used_past import UsedPast
 from rankwise.errors import ArchiveError, OptionError, RankwiseError, SpaceExhausted
 from rankwise.integrations.optuna.account import Account, stored_past, with_result
 from rankwise.integrations.optuna.choices import allowed_choices, new_choice
-from rankwise.integrations.optuna.collisions import TRIES, Draft, is_undisputed, settle
+from rankwise.integrations.optuna.collisions import (
+    TRIES,
+    Draft,
+    is_undisputed,
+    repeats,
+    settle,
+)
 from rankwise.integrations.optuna.past_source import JOINT, PastSource
 from rankwise.integrations.optuna.sub_space import (
     MISSING,
@@ -358,7 +364,10 @@ class RankwiseSampler(BaseSampler):
             facts["origin"] = "enqueued"
         self._account.describe(study, trial, facts)
         proposals = {t.number: t.system_attrs.get(PROPOSAL) for t in trials}
-        return Draft(values, new, proposals, is_undisputed(trials, trial))
+        known_already = not given and any(
+            repeats(t, values) for t in trials if t.state.is_finished()
+        )
+        return Draft(values, new, proposals, is_undisputed(trials, trial), known_already)
 
     def _values(
         self,

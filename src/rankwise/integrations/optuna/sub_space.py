@@ -223,7 +223,7 @@ class Part:
         """
         if self.space is None or self.strategy is None:
             return {}
-        history = self._history(finished)
+        history = self._history(finished, again=True)
         strategy = with_constraints(self.strategy, history)
         waiting = [params for params in pending if self.space.encodable(params)]
         try:
@@ -274,15 +274,35 @@ class Part:
             {} if self.space is None else self.space.decode(self.space.encoder.sample(1, rng)[0])
         )
 
-    def _history(self, finished: PastStudy) -> Task:
+    def _history(self, finished: PastStudy, again: bool = False) -> Task:
+        """The finished trials as a task.
+
+        Args:
+            finished: the finished trials.
+            again: add a trial once more as it was proposed, if the objective turned a hidden
+                switch. Its conditions are unknown, so the proposal would be made again.
+        """
         assert self.space is not None
         usable = [k for k, p in enumerate(finished.params) if self.space.encodable(p)]
-        return finished.task(
+        history = finished.task(
             self.space.encode([finished.params[k] for k in usable]),
             usable,
             full_context(finished.context, None, ""),
             shared=finished.shared,
         )
+        if not again or finished.proposals is None or history.objectives is not None:
+            return history
+        pairs = zip(
+            (finished.params[k] for k in usable),
+            (finished.proposals[k] for k in usable),
+            strict=True,
+        )
+        others = [self.space.as_proposed(*pair) for pair in pairs]
+        turned = [k for k, other in enumerate(others) if other is not None and history.ok[k]]
+        if not turned or history.constraints:
+            return history
+        X = self.space.encode([others[k] or {} for k in turned])
+        return history.extended(X, history.losses[turned])
 
 
 def with_constraints(strategy: Strategy, history: Task) -> Strategy:
@@ -338,7 +358,8 @@ def past_study(
     objectives, context = objectives or study_objectives(study), context_of(known)
     found = columns_of_trials(study.study_name, objectives, trials, context)
     if all(t.state != TrialState.FAIL for t in trials):
-        return found
+        ended = [t for t in without_retried(trials) if t.state.is_finished()]
+        return replace(found, proposals=[proposed(t) for t in ended])
     numbers = {t.number for t in blamed_trials(trials)}
     kept = [t for t in without_retried(trials) if t.number not in numbers]
     rest = columns_of_trials(study.study_name, objectives, kept, context)
@@ -346,7 +367,8 @@ def past_study(
     params = [
         {**proposed(t), **t.params} if t.state == TrialState.FAIL else t.params for t in ended
     ]
-    return replace(rest, params=params, distributions=found.distributions)
+    proposals = [proposed(t) for t in ended]
+    return replace(rest, params=params, distributions=found.distributions, proposals=proposals)
 
 
 def blamed_trials(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
