@@ -219,6 +219,7 @@ VARIANTS = {
         "taken": ({"before": "today", "no checks": "nocheck", "taken": "cand2"}, ("all",)),
         "scores": ({"standardised": "nocheck", "half by rank": "blend"}, ("all",)),
         "grid": ({"before": "nocheck", "noise": "noise", "noise and weight": "grid1"}, ("all",)),
+        "two": ({"before": "cand2", "fixed prior": "few"}, ("2",)),
     },
     "pasts-few": {"curve": ({"eb-gp": "cand2"}, ("2", "3", "5", "8"))},
 }
@@ -227,7 +228,7 @@ VARIANTS = {
 SEEDS = {
     "pasts": "seed 0",
     "pasts-few": "seed 0; other past studies for every task, and half of the tasks",
-    "pasts-more": "two or three seeds (table of opposites: one)",
+    "pasts-more": "two or three seeds (tables of opposites and of two past studies: one)",
 }
 
 
