@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from rankwise._core.words import count
 from rankwise.archive.past_study import PastStudy
-from rankwise.history.early_ranks import FEWEST, full_curves
+from rankwise.history.early_ranks import FEWEST, FullCurves
 from rankwise.types import sign_of
 
 
@@ -47,14 +48,18 @@ class CurveFacts:
         return f"{self.trials} with a curve, up to step {self.longest}{more}"
 
 
-def curves_of(study: PastStudy) -> tuple[Any, str]:
-    """The full curves of a past study (see `full_curves`), and the reason if they are no use."""
-    rows = [k for k in range(len(study)) if study.ok[k] and not study.pruned[k]]
-    curves: list[Mapping[int, float]] = [study.curves[k] if study.curves else {} for k in rows]
-    found = full_curves(curves, study.values[rows].tolist(), sign_of(study.direction))
+def curves_of(study: PastStudy) -> tuple[FullCurves, str]:
+    """The full curves of a past study, and the reason if they are no use.
+
+    A trial that was stopped or has failed has one if it ends with a value that is not a number.
+    """
+    curves: Sequence[Mapping[int, float]] = study.curves or [{}] * len(study)
+    ended = study.ok & ~study.pruned
+    values = np.where(ended, study.values, math.nan).tolist()
+    found = FullCurves.of(curves, values, sign_of(study.direction))
     if not any(curves):
         return found, "it has no intermediate values"
-    if len(found[1]) < FEWEST:
-        n = count(len(found[1]), "full learning curve")
+    if len(found) < FEWEST:
+        n = count(len(found), "full learning curve")
         return found, f"it has {n}; at least {FEWEST} are needed"
     return found, ""

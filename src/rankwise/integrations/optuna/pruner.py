@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,19 +14,14 @@ from typing_extensions import override
 
 from rankwise.archive.curves import curves_of
 from rankwise.errors import OptionError, check_count, is_number
-from rankwise.history.early_ranks import (
-    FEWEST,
-    EarlyRanks,
-    at_step,
-    full_curves,
-    loss,
-    with_past,
-    without_past,
-)
+from rankwise.history.early_ranks import FEWEST, FullCurves, at_step, fractions_of, loss
+from rankwise.history.stopping_rule import StoppingRule
 from rankwise.types import sign_of
 
 _logger = logging.getLogger(__name__)
 _EVERY = 5  # full curves after which a study without a past learns from itself again
+_PRIOR = 0.5  # weight of the simulated curves where there are past studies
+_OWN = 40  # full curves of a study that count as much as all simulated ones
 
 
 class RankwisePruner(BasePruner):
@@ -33,8 +29,10 @@ class RankwisePruner(BasePruner):
 
     From past studies with intermediate values it learns how the rank of a trial at a step
     foretells its final rank. Steps are compared as fractions of the longest curve of their study.
-    A trial is stopped when the probability that it ends among the best `best` of the trials is
-    below `threshold`. Stopped trials count as worse than those that went on.
+    A trial is stopped when its further steps are better spent on a new trial: when the chance that
+    it ends among the best, per step that it still needs, is below `threshold` times that of a new
+    trial. Stopped trials count as worse than those that went on. A trial that is the best so far
+    at its step is never stopped.
 
     Without past studies it begins with the assumption that curves are random walks, and learns
     from the full curves of this study.
@@ -45,7 +43,8 @@ class RankwisePruner(BasePruner):
     Args:
         archive: past studies with intermediate values, as for `RankwiseSampler`; None for none.
         like: pattern of the names of the past studies.
-        threshold: stop a trial when the probability is below this, from 0 (never) to 1.
+        threshold: stop a trial when its chance per step is below this share of that of a new
+            trial, from 0 (stop nothing) to 1 (stop most, and lose more of the best trials).
         best: share of the trials that count as the best, from 0 to 1; at least one trial.
         longest: last step of a full trial. By default the longest finished trial of the study
             says it, and nothing is stopped before one has finished.
@@ -76,8 +75,8 @@ class RankwisePruner(BasePruner):
         archive: Any = None,
         *,
         like: str | Sequence[str] = "*",
-        threshold: float = 0.05,
-        best: float = 0.1,
+        threshold: float = 0.7,
+        best: float = 0.05,
         longest: int | None = None,
     ) -> None:
         for name, value in (("threshold", threshold), ("best", best)):
@@ -87,8 +86,8 @@ class RankwisePruner(BasePruner):
             check_count("longest", longest)
         self._archive, self._like = archive, like
         self._threshold, self._best, self._longest = threshold, best, longest
-        self._learnt: EarlyRanks | None = None
-        self._own: tuple[int, EarlyRanks] | None = None  # number of full curves, and the model
+        self._learnt: list[FullCurves] = []
+        self._made: tuple[tuple[int, int], StoppingRule] | None = None  # longest, full curves
         self._last: dict[tuple[str, int], int] = {}  # last step by study and number
         self.past_: dict[str, int] | None = None
         self.left_out_: dict[str, str] = {}
@@ -100,39 +99,58 @@ class RankwisePruner(BasePruner):
         if step is None:
             return False
         others = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
-        last = {t.number: self._last_step(study, t) for t in others}
-        ended = [t for t in others if t.state == TrialState.COMPLETE and last[t.number]]
-        longest = self._longest or max((last[t.number] for t in ended), default=0)
+        last = [self._last_step(study, t) for t in others]
+        ended = [n for n, t in zip(last, others, strict=True) if t.state == TrialState.COMPLETE]
+        longest = self._longest or max(ended, default=0)
         if step >= longest:
             return False
         sign = sign_of(study.direction.name.lower())
         mine = loss(trial.intermediate_values[step], sign)
-        known = [_standing(t, step, last[t.number], sign) for t in others]
+        known = [_standing(t, step, n, sign) for n, t in zip(last, others, strict=True)]
         compared = [value for value in known if value is not None]
-        better = sum((v < mine) + 0.5 * (v == mine) for v in compared)
-        model = self._model(study, ended, sign)
-        return model.probability(step / longest, better, len(compared)) < self._threshold
+        if mine == math.inf:  # it is behind all others, also behind those that were stopped
+            better: float = len(compared)
+        elif any(value < mine for value in compared):
+            better = sum((value < mine) + 0.5 * (value == mine) for value in compared)
+        else:
+            return False
+        return self._rule(study, others, longest, sign).stops(
+            step / longest, better, len(compared)
+        )
 
     def _last_step(self, study: Study, trial: FrozenTrial) -> int:
-        """The last step of a finished trial, computed once; 0 if it has none or goes on."""
-        if not trial.state.is_finished():
-            return 0
+        """The last step of a trial, computed once if it has finished; -1 if it has none."""
         key = study.study_name, trial.number
-        if key not in self._last:
-            self._last[key] = max(trial.intermediate_values, default=0)
-        return self._last[key]
+        if key in self._last:
+            return self._last[key]
+        last = max(trial.intermediate_values, default=-1)
+        if trial.state.is_finished():
+            self._last[key] = last
+        return last
 
-    def _model(self, study: Study, ended: Sequence[FrozenTrial], sign: float) -> EarlyRanks:
+    def _rule(
+        self, study: Study, others: Sequence[FrozenTrial], longest: int, sign: float
+    ) -> StoppingRule:
+        """The rule of the past studies; without them, that of simulated and of own curves."""
         if self.past_ is None:
             self._learn(study.study_name)
-        if self._learnt is not None:
-            return self._learnt
-        count = len(ended) - len(ended) % _EVERY
-        if self._own is None or self._own[0] != count:
-            values = [t.value if t.value is not None else float("nan") for t in ended]
-            curves = full_curves([t.intermediate_values for t in ended], values, sign)
-            self._own = count, without_past(curves, self._best)
-        return self._own[1]
+        full = sum(t.state == TrialState.COMPLETE for t in others)
+        key = longest, 0 if self._learnt else full - full % _EVERY
+        if self._made is None or self._made[0] != key:
+            known, prior, fractions = self._learnt, _PRIOR, fractions_of(longest)
+            if key[1]:
+                curves = [t.intermediate_values for t in others]
+                own = FullCurves.of(curves, [_final(t) for t in others], sign)
+                known, prior = [own] * (len(own) >= FEWEST), _OWN / max(len(own), 1)
+            rule = StoppingRule(
+                fractions,
+                [(one.at(fractions), one.losses) for one in known],
+                best=self._best,
+                threshold=self._threshold,
+                prior=prior,
+            )
+            self._made = key, rule
+        return self._made[1]
 
     def _learn(self, name: str) -> None:
         """Read the past studies; those without full curves are left out with a reason."""
@@ -152,22 +170,25 @@ class RankwisePruner(BasePruner):
             )
             return
         self.left_out_ = dict(archive.unread)
-        found = []
         for past in archive.given:  # curves can be compared whatever the parameters are
             curves, reason = curves_of(past)
             if reason:
                 self.left_out_[past.name] = reason
             else:
-                self.past_[past.name] = len(curves[1])
-                found.append(curves)
-        if found:
-            self._learnt = with_past(found, self._best)
-        else:
+                self.past_[past.name] = len(curves)
+                self._learnt.append(curves)
+        if not self._learnt:
             _logger.warning(
                 "no past study has %d full learning curves; trials are stopped by what this "
                 "study shows",
                 FEWEST,
             )
+
+
+def _final(trial: FrozenTrial) -> float:
+    """The final value of a trial; NaN if it has none."""
+    ended = trial.state == TrialState.COMPLETE and trial.value is not None
+    return float(trial.value or 0.0) if ended else math.nan
 
 
 def _standing(trial: FrozenTrial, step: int, last: int, sign: float) -> float | None:
@@ -176,12 +197,12 @@ def _standing(trial: FrozenTrial, step: int, last: int, sign: float) -> float | 
     Args:
         trial: the trial.
         step: the step.
-        last: last step of the trial; 0 if it has none or goes on.
+        last: its last step; -1 if it has none.
         sign: 1 if smaller values are better, else -1.
     """
-    if not last:
+    if last < 0 or (last < step and not trial.state.is_finished()):
         return None
-    if trial.state != TrialState.COMPLETE and last < step:
-        return float("inf")
+    if last < step and trial.state != TrialState.COMPLETE:
+        return math.inf
     value = at_step(trial.intermediate_values, step)
     return None if value is None else loss(value, sign)
