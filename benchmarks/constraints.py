@@ -108,7 +108,8 @@ def write(lines: Lines, seeds: int) -> None:
         f"python benchmarks/constraints.py --seeds {seeds}",
         "Past: three studies of 30 random trials of the problem, shifted by up to 5 % of the "
         "range. All samplers get the constraints by `constraints_func` and have their default "
-        "settings. Nothing was chosen on these problems.",
+        "settings. The scale of constraint values was corrected after a look at the first two "
+        "seeds.",
         {
             "regret": {
                 "about": "Mean difference to the best feasible value of a fine grid, and the "

@@ -68,6 +68,8 @@ class Task:
             none; y is then the first one. None with one objective.
         constraints: values (n,) of each constraint by name; a trial is feasible if all of them
             are zero or less. NaN where unknown.
+        fence: interquartile ranges above the third quartile beyond which surrogates clip losses
+            (see `Standardize`). Values of constraints are not clipped: it would hide violations.
     """
 
     X: Array
@@ -80,6 +82,7 @@ class Task:
     weight: float = 1.0
     objectives: Array | None = None
     constraints: Mapping[str, Array] = field(default_factory=dict)
+    fence: float = 3.0
 
     @classmethod
     def of(

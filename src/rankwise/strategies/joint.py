@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ _ELITE = 5  # number of best evaluated configurations from which local search st
 _RIVALS = 200  # number of best evaluated configurations that can be on the front
 _REFERENCE = 200  # random configurations that stand for the front before the first evaluation
 _MOST_ON_FRONT = {3: 60, 4: 25}  # by number of objectives: the boxes become many
+_LINEAR_FROM = 3  # objectives from which losses are not transformed
 _UNCERTAIN = 0.5  # smallest standard deviation before the first evaluation
 _TINY = 1e-9  # smallest standard deviation, relative to the range of the objective
 
@@ -227,8 +229,8 @@ class JointStrategy(Strategy):
             part = self.constraints.get(name, self.plain)
             if not len(known) and not part.informed:
                 continue
-            task = history.single(values).rows(known.tolist())
-            task = replace(task, status=(OK,) * len(known))
+            task = history.single(softened(values)).rows(known.tolist())
+            task = replace(task, status=(OK,) * len(known), fence=math.inf)
             limit = 0.0 if len(known) else self.limits.get(name, 0.0)
             found.append((believing(part, task, pending, seed), limit))
         return found
@@ -253,6 +255,18 @@ def believing(part: ModelStrategy, task: Task, pending: Array, seed: int) -> Sur
     usual = np.full(len(pending), task.losses.mean())
     expected = surrogate.predict(pending).mean if surrogate.in_losses else usual
     return part.make_surrogate(seed).fit(task.extended(pending, expected))
+
+
+def softened(values: Array) -> Array:
+    """Values (n,) of a constraint on a scale that is linear near the limit, logarithmic far away.
+
+    It is the transform of Eriksson and Poloczek, "Scalable constrained Bayesian optimization"
+    (AISTATS 2021), after division by the median size. Signs are kept.
+    """
+    size = np.abs(values[np.isfinite(values)])
+    scale = float(np.median(size[size > 0])) if (size > 0).any() else 1.0
+    found: Array = np.sign(values) * np.log1p(np.abs(values) / scale)
+    return found
 
 
 def without_level(std: Array) -> Array:
@@ -291,12 +305,25 @@ def joint(
         OptionError: a strategy has no surrogate.
     """
     parts = tuple(_with_surrogate(strategy) for strategy in objectives)
+    if len(parts) >= _LINEAR_FROM:
+        parts = tuple(_in_their_scale(part) for part in parts)
     others = {name: _with_surrogate(part) for name, part in (constraints or {}).items()}
     informed = any(part.informed for part in parts)
     design = None if informed else parts[0].design
-    return JointStrategy(
-        parts[0].encoder, design, parts, _with_surrogate(plain), others, dict(limits or {})
-    )
+    values = _in_their_scale(_with_surrogate(plain))
+    return JointStrategy(parts[0].encoder, design, parts, values, others, dict(limits or {}))
+
+
+def _in_their_scale(part: ModelStrategy) -> ModelStrategy:
+    """A strategy without source tasks whose surrogate does not transform the losses.
+
+    On a logarithmic scale the smallest loss of an objective is uncertain by much of what lies
+    above it. With three objectives the volume behind such a loss is so large that its corner of
+    the front is searched for ever.
+    """
+    if part.informed or part.make_cost_surrogate is None:
+        return part
+    return replace(part, make_surrogate=part.make_cost_surrogate)
 
 
 def _with_surrogate(strategy: Strategy) -> ModelStrategy:

@@ -258,7 +258,9 @@ class NetworkRegression(Surrogate):
         nothing = torch.zeros((1, 0), dtype=torch.float64)
         with seeded(self.seed):
             self._model = JointBLR(task.X.shape[1], nothing)
-        self._transform = Standardize.fit(task.losses) if len(task) else Standardize(0, 1, np.inf)
+        self._transform = (
+            Standardize.fit(task.losses, task.fence) if len(task) else Standardize(0, 1, np.inf)
+        )
         rows = Rows(task.X, self._transform(task.losses), np.zeros(len(task)))
         with one_thread():
             if len(task) > 1:

@@ -84,7 +84,9 @@ class Conditioned:
         self._lengthscales = past.lengthscales if lengthscales is None else lengthscales
         n = len(task)
         X = task.X if n else np.empty((0, len(past.lengthscales)))
-        self._transform = Standardize.fit(task.losses) if n else Standardize(0.0, 1.0, np.inf)
+        self._transform = (
+            Standardize.fit(task.losses, task.fence) if n else Standardize(0.0, 1.0, np.inf)
+        )
         self._y = self._transform(task.losses)
         self._X, self._view = X, past.view(X)
         if n == 0:

@@ -87,7 +87,9 @@ class MultiTaskGP(JointSurrogate):
     def observe(self, rows: Rows, task: Task) -> None:
         n = len(task)
         X = task.X if n else np.empty((0, rows.X.shape[1]))
-        self._transform = Standardize.fit(task.losses) if n else Standardize(0.0, 1.0, np.inf)
+        self._transform = (
+            Standardize.fit(task.losses, task.fence) if n else Standardize(0.0, 1.0, np.inf)
+        )
         y = self._transform(task.losses)
         used = spread_over(y, _ENOUGH)
         target = Target.of(self.latents(rows, X[used]), y[used], self.W, self.v, self.noise)

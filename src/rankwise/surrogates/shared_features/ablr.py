@@ -135,7 +135,7 @@ class AdaptiveBLR(NetworkSurrogate):
         self._belief = Belief(*memory["belief"])
 
     def _observe(self, task: Task, weights: Tensor) -> None:
-        self._transform = Standardize.fit(task.losses)
+        self._transform = Standardize.fit(task.losses, task.fence)
         spectrum = Spectrum.of(self._phi(weights, task.X), self._transform(task.losses))
         self._posterior = LinearPosterior.given(spectrum, most_likely(spectrum, self._belief))
 

@@ -43,7 +43,7 @@ class StudySurrogate(Surrogate):
     def fit(self, task: Task) -> Self:
         self._transform, self._level = None, 0.0
         if len(task):
-            transform = Standardize.fit(task.losses)
+            transform = Standardize.fit(task.losses, task.fence)
             self._level = transform.center
             if task.X.shape[1]:
                 with one_thread():

@@ -65,7 +65,7 @@ class RandomForest(Surrogate):
         self._level = float(np.mean(task.losses)) if len(task) else 0.0
         if len(task) == 0 or task.X.shape[1] == 0:
             return self
-        self._transform = Standardize.fit(task.losses)
+        self._transform = Standardize.fit(task.losses, task.fence)
         self._forest = ExtraTreesRegressor(
             n_estimators=self.trees,
             bootstrap=True,

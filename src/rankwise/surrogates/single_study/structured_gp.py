@@ -74,13 +74,13 @@ class StructuredGP(Surrogate):
         rows = _kept(task.losses)
         Z, losses, failed = self.inputs(task.X[rows]), task.losses[rows], ~task.ok[rows]
         few = spread_over(losses, _FIT_ROWS)
-        theta = self._choose(Z[few], losses[few], failed[few], losses)
+        theta = self._choose(Z[few], losses[few], failed[few], losses, task.fence)
         self._y = _warped(self._warp, losses, failed)
         scales = np.exp(theta[self.inputs.groups])
         self._condition(Z, self._y, scales, float(np.exp(theta[-1])))
         return self
 
-    def _choose(self, Z: Array, few: Array, failed: Mask, losses: Array) -> Array:
+    def _choose(self, Z: Array, few: Array, failed: Mask, losses: Array, outliers: float) -> Array:
         """Choose the warp of losses (n,) by some of them, `few`, at inputs Z; return theta."""
         best, found = -math.inf, start_of(self.inputs.groups, self.noise_floor)
         chosen, theta = math.inf, found
@@ -88,13 +88,13 @@ class StructuredGP(Surrogate):
         # improvement stays near it. Proposals on the linear scale in between look elsewhere.
         several = len(np.unique(few)) > 3 and len(losses) % _LINEAR_EVERY > 0
         for c in self.warps if several else self.warps[:1]:
-            warp = LossWarp.fit(few, c, fence=math.inf if several else 3.0)
+            warp = LossWarp.fit(few, c, fence=math.inf if several else outliers)
             y = _warped(warp, few, failed)
             theta, density = fit_groups(Z, y, self.inputs.groups, theta, self.noise_floor)
             density += warp.log_slope(few)
             if density > best:
                 best, found, chosen = density, theta, c
-        self._warp = LossWarp.fit(losses, chosen)
+        self._warp = LossWarp.fit(losses, chosen, outliers)
         return found
 
     def _condition(self, Z: Array, y: Array, scales: Array, noise: float) -> None:

@@ -318,7 +318,9 @@ class SourceGPSurrogate(TransferSurrogate):
         columns, losses = past.X.shape[2], task.losses
         check_columns(task, columns)
         X = task.X if len(task) else np.empty((0, columns))
-        self._transform = Standardize.fit(losses) if len(task) else Standardize(0.0, 1.0, np.inf)
+        self._transform = (
+            Standardize.fit(losses, task.fence) if len(task) else Standardize(0.0, 1.0, np.inf)
+        )
         rows = spread_over(losses, ENOUGH)
         y, rng = self._transform(losses[rows]), np.random.default_rng(self.seed)
         self._weights, self._own = self.weigh(past, X[rows], y, task.context, rng)
