@@ -2,8 +2,8 @@
 
     python benchmarks/alone_speed.py --results benchmarks/results/alone-speed.json
 
-measures after 50 to 2000 trials; three times up to 500 trials, once above. One process, one
-thread.
+measures after 50 to 2000 trials; three times up to 500 trials, once above. Also batches of `mbo`.
+One process, one thread.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 import rankwise
 
 SIZES = (50, 200, 500, 1000, 2000)
+BATCHES = (1, 4, 8)
 REPEATED = 500  # most trials after which a proposal is measured three times
 PACKAGES = ("optuna", "torch", "greenlet")
 
@@ -41,6 +42,16 @@ def measure() -> list[list[Any]]:
     return rows
 
 
+def measure_batches() -> list[list[Any]]:
+    """Rows of (trials, milliseconds of mbo for 1, 4 and 8 proposals at once)."""
+    rows = []
+    for n in SIZES[:2]:
+        seconds = [[of_mbo(n, seed, q) for seed in range(1, 4)] for q in BATCHES]
+        rows.append([n, *np.round(1e3 * np.median(seconds, axis=1), 1).tolist()])
+        print(rows[-1], flush=True)
+    return rows
+
+
 def explored(n: int, seed: int) -> tuple[list[dict[str, float]], list[float]]:
     """Random configurations of six floats and the losses of a valley."""
     X = np.random.default_rng([seed, n]).uniform(-5.0, 5.0, (n, 6))
@@ -48,14 +59,14 @@ def explored(n: int, seed: int) -> tuple[list[dict[str, float]], list[float]]:
     return [{f"x{j}": float(v) for j, v in enumerate(row)} for row in X], losses.tolist()
 
 
-def of_mbo(n: int, seed: int) -> float:
-    """Seconds of a proposal of mbo after n trials."""
+def of_mbo(n: int, seed: int, batch: int = 1) -> float:
+    """Seconds of mbo for a batch of proposals after n trials."""
     space = {f"x{j}": (-5.0, 5.0) for j in range(6)}
     optimizer = rankwise.Optimizer(space, method="mbo", seed=seed)
     for configuration, loss in zip(*explored(n, seed), strict=True):
         optimizer.tell(configuration, loss)
     start = time.process_time()
-    optimizer.ask()
+    optimizer.ask(batch)
     return time.process_time() - start
 
 
@@ -76,6 +87,10 @@ def of_optuna(n: int, seed: int) -> float:
     return time.process_time() - start
 
 
+def _count(proposals: int) -> str:
+    return "1 proposal" if proposals == 1 else f"{proposals} proposals"
+
+
 def main() -> None:
     """Measure and write the results file."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -84,7 +99,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    rows = measure()
+    rows, batches = measure(), measure_batches()
     if not arguments.results:
         return
     columns = [
@@ -108,7 +123,16 @@ def main() -> None:
                 "about": "Milliseconds of the processor per proposal, and their ratio.",
                 "columns": columns,
                 "rows": rows,
-            }
+            },
+            "batches": {
+                "about": "Milliseconds of the processor for proposals of mbo that are asked for "
+                "at once.",
+                "columns": [
+                    {"name": "trials"},
+                    *({"name": _count(q), "digits": 1} for q in BATCHES),
+                ],
+                "rows": batches,
+            },
         },
     }
     arguments.results.write_text(json.dumps(content, indent=1) + "\n")
