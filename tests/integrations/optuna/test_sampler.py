@@ -697,3 +697,24 @@ def test_a_condition_that_cannot_be_inferred_repeats_no_configuration(learnt):
     study.optimize(objective, n_trials=12)
     assert len({tuple(trial.params.items()) for trial in study.trials}) == 12
     assert study.best_value < 1e-3
+
+
+def test_a_new_choice_where_it_is_not_asked_for_repeats_no_configuration():
+    """Most choices of "kind" are a whole configuration; a float decides on "more"."""
+
+    def objective(trial):
+        kind = trial.suggest_categorical("kind", ["a", "b", "c", "d"])
+        if kind != "d":
+            return 0.1 + ord(kind) / 1000
+        trial.suggest_categorical("way", ["v", "w", "x", "y"])
+        x = trial.suggest_float("x", 0, 1)
+        return 0.4 + (x - 0.4) ** 2 + (trial.suggest_float("more", 0, 1) if x > 0.6 else 0.0)
+
+    storage = optuna.storages.InMemoryStorage()
+    for k in range(4):
+        sampler = optuna.samplers.RandomSampler(seed=k)
+        past = optuna.create_study(storage=storage, study_name=f"past-{k}", sampler=sampler)
+        past.optimize(objective, n_trials=8)
+    study = optuna.create_study(sampler=RankwiseSampler(storage, seed=0))
+    study.optimize(objective, n_trials=10)
+    assert len({tuple(trial.params.items()) for trial in study.trials}) == 10

@@ -66,7 +66,7 @@ def settle(
         values = draft.values
         if not values or not draft.new:
             return values
-        if draft.repeats and attempt < TRIES:
+        if draft.repeats and attempt < 2 * TRIES - 1:
             withdrawn.append(values)
             continue
         _write(study, trial, PROPOSAL, values)

@@ -346,7 +346,7 @@ class RankwiseSampler(BaseSampler):
             warnings.simplefilter("always")
             values, new, facts = dict(given), True, {"origin": RANDOM}
             for k, part in enumerate(
-                self._parts(study, trial.number, trials, finished, known, values)
+                self._parts(study, trial.number, trials, finished, known, values, bool(withdrawn))
             ):
                 some, fresh = self._values(part, finished, pending, rng, trial.number, attempt)
                 values.update({**some, **values})
@@ -402,8 +402,11 @@ class RankwiseSampler(BaseSampler):
         finished: PastStudy,
         known: Mapping[str, BaseDistribution],
         proposal: Mapping[str, Any],
+        again: bool,
     ) -> Iterator[Part]:
         """Yield the model of all parameters, restricted to the values already in the proposal.
+
+        If a proposal was withdrawn (`again`), parameters with unknown conditions are left out.
 
         Without past studies it is a model of this study alone. So it is for the parameters that
         no past study has, if the method cannot model parameters that source tasks do not vary.
@@ -419,13 +422,13 @@ class RankwiseSampler(BaseSampler):
             if new and self._warn:
                 self._account.new_parameters(study, new)
             chosen = new_choice(known, trials, number, past.tried)
-            if chosen:  # it is compared with the best trial, where all else is equal
+            if chosen and not again:  # it is compared with the best trial, where all else is equal
                 best = finished.params[finished.ranking[0]] if finished.ok.any() else {}
                 chosen = {**best, **chosen}
-            yield past.restricted(known, {**chosen, **proposal}, finished, choices)
+            yield past.restricted(known, {**chosen, **proposal}, finished, choices, again)
         if any(name not in names and name not in odd for name in known):
             self._own = Part.alone(finished, known, self._alone, self._own, len(study.directions))
-            yield self._own.restricted(known, proposal, choices=choices)
+            yield self._own.restricted(known, proposal, choices=choices, unswitched=again)
 
     def _learn_past(
         self,

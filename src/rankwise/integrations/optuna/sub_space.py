@@ -168,6 +168,7 @@ class Part:
         given: Mapping[str, Any],
         finished: PastStudy | None = None,
         choices: Mapping[str, Sequence[Any]] | None = None,
+        unswitched: bool = False,
     ) -> Part:
         """A copy whose proposals fit the distributions and values that are known.
 
@@ -180,6 +181,8 @@ class Part:
                 objective never asked for is fixed at its typical value, because varying it would
                 give equal configurations.
             choices: choices to which proposals are limited, see `allowed_choices`.
+            unswitched: propose no parameter with an unknown condition. A value of it is not asked
+                for where the condition does not hold, and the rest may repeat a trial.
         """
         if self.space is None or self.strategy is None:
             return self
@@ -192,6 +195,9 @@ class Part:
         elif finished is not None:  # the objective may ask for more than it has asked for
             mine = {**self.space.distributions, **mine}
         mine = mine or self.space.distributions
+        if unswitched:
+            hidden = {name for name, c in self.space.conditions.items() if c.hidden}
+            mine = {name: d for name, d in mine.items() if name not in hidden} or mine
         for name, some in (choices or {}).items():
             mine = {**mine, name: CategoricalDistribution(list(some))}
         for name, value in given.items():
