@@ -126,6 +126,33 @@ def bowls(centre: np.ndarray) -> Callable[[tuple], tuple[float, ...]]:
     return f
 
 
+def three_bowls(centre: np.ndarray) -> Callable[[tuple], tuple[float, ...]]:
+    """Three bowls, for development."""
+
+    def f(x: tuple) -> tuple[float, ...]:
+        v = np.array(x) - centre
+        third = v + np.array([0.3, -0.3, *[0.0] * (len(v) - 2)])
+        return *bowls(centre)(x), float((third**2 * np.linspace(2, 1, len(v))).sum())
+
+    return f
+
+
+def convex(centre: np.ndarray) -> Callable[[tuple], tuple[float, ...]]:
+    """DTLZ2 with a convex front, for development."""
+    f = dtlz2(centre)
+    return lambda x: tuple(v**k for v, k in zip(f(x), (4, 4, 2), strict=True))
+
+
+def plane(centre: np.ndarray) -> Callable[[tuple], tuple[float, ...]]:
+    """Three objectives with a plane as front, for development."""
+
+    def f(x: tuple) -> tuple[float, ...]:
+        g = 1 + 2 * float(((np.array(x[2:]) - centre[2:]) ** 2).sum())
+        return g * x[0] * x[1], g * x[0] * (1 - x[1]), g * (1 - x[0])
+
+    return f
+
+
 def synthetic(make: Callable, name: str, seed: int, d: int = 5) -> Problem:
     rng = np.random.default_rng([seed, sum(map(ord, name))])
     centres = 0.5 + rng.uniform(-0.12, 0.12, (6, d))
@@ -133,7 +160,7 @@ def synthetic(make: Callable, name: str, seed: int, d: int = 5) -> Problem:
     m = len(target(tuple(centres[0])))
     X = rng.uniform(size=(4000, d))
     X[:2000, (m - 1) :] = centres[0][(m - 1) :]
-    if name == "bowls":
+    if name.endswith("bowls"):
         X[:2000] = centres[0] + rng.uniform(0, 0.3, (2000, 1))
     values = np.array([target(tuple(x)) for x in X])
     front = values[on_front(values)]
