@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from ablations import GROUPS, TRIALS, Group, path_of
+from ablations import GROUPS, TRIALS, VARIANTS, Group, path_of
 
 from rankwise._core.palette import PALETTE
 from rankwise.bench.base import INITIAL
@@ -96,12 +96,13 @@ def table_of(group: Group, panels: Sequence[Panel], seeds: Sequence[int]) -> dic
         if np.isfinite(comparison.friedman)
         else ""
     )
+    past = any(VARIANTS[variant].past for variant in group.variants.values())
+    learnt = f"; at most {group.steps} steps of meta-training" if past else ""
     tasks = "train" if group.tables[0].endswith(":fold") else "test"
     return {
         "about": (
             f"{group.question}: {comparison.tasks} {tasks} tasks, "
-            f"seed{'s' if len(seeds) > 1 else ''} {numbers}; at most {group.steps} steps of "
-            f"meta-training.{friedman}"
+            f"seed{'s' if len(seeds) > 1 else ''} {numbers}{learnt}.{friedman}"
         ),
         "columns": columns,
         "rows": rows,
