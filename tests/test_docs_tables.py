@@ -48,6 +48,17 @@ def test_every_result_has_its_command_on_a_page():
     assert {f"{stem}/setup" for stem in RESULTS} <= shown()
 
 
+def test_every_page_is_in_the_navigation_and_every_record_in_the_index():
+    navigation = set(re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    docs = ROOT / "docs"
+    assert {p.relative_to(docs).as_posix() for p in docs.rglob("*.md")} == navigation
+    for name in ("decisions/index.md", "benchmarks.md"):
+        folder = "decisions" if name.startswith("decisions") else "results"
+        text = (docs / name).read_text()
+        pages = {p.name for p in (docs / folder).glob("*.md")} - {"index.md"}
+        assert not [page for page in pages if page not in text], name
+
+
 @pytest.mark.parametrize("stem", RESULTS)
 def test_a_results_file_is_complete(stem):
     content = RESULTS[stem]
