@@ -12,9 +12,9 @@
 - Expected improvement per second (another idea): `mbo` with it and with the plain one, until the
   trainings have used up `--seconds`.
 
-The problem is that of `networks.py` with fewer rows and epochs, and the budget of the first three
-is a number of trials. Results are kept in `--out`, one file per run, and only missing ones are
-computed. `report` compares searches by the seeds that they have in common. One thread.
+The problem is that of `network_study.py` with fewer rows and epochs, and the budget of the first
+three is a number of trials. Results are kept in `--out`, one file per run, and only missing ones
+are computed. `report` compares searches by the seeds that they have in common. One thread.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import networks
+import network_study as study
 import numpy as np
-from networks import Algorithm, convolutions
+from network_study import Algorithm, convolutions
 from transfer import begin, markdown
 
 from rankwise import Growing, Optimizer
@@ -146,7 +146,7 @@ def optimizer_of(search: Search, seed: int, o: argparse.Namespace) -> Optimizer:
         epochs = {} if algorithm.stops else {"epochs": o.epochs}
         given = [{**all_convolutional(encoder.space, depth), **epochs} for depth in (1, 2, 3)]
         grow = Growing("layers", given=given, trials=o.trials)
-    settings = dict(networks.SETTINGS.get(algorithm.method, {}))
+    settings = dict(study.SETTINGS.get(algorithm.method, {}))
     if search.acquisition:
         settings["acquisition"] = search.acquisition
     return Optimizer(
@@ -160,12 +160,12 @@ def optimizer_of(search: Search, seed: int, o: argparse.Namespace) -> Optimizer:
 
 
 def space_of(search: Search, o: argparse.Namespace) -> Any:
-    return networks.space_of(search.algorithm, o)
+    return study.space_of(search.algorithm, o)
 
 
 def evaluation(search: Search, seed: int, o: argparse.Namespace) -> Evaluate:
     """The accuracy on test rows of a configuration's network, trained on the training rows."""
-    (X, y), test, _ = networks.images(o.data, DATA, o.rows, o.halve, seed)
+    (X, y), test, _ = study.images(o.data, DATA, o.rows, o.halve, seed)
     if search.inherits is not None or search.acquisition:
         objective = NetworkObjective(
             X,
@@ -178,7 +178,7 @@ def evaluation(search: Search, seed: int, o: argparse.Namespace) -> Evaluate:
         return lambda configuration: 1.0 - objective(configuration)
 
     def evaluate(configuration: Mapping[str, Any]) -> float:
-        classifier = networks.network(configuration, search.algorithm.stops, o, seed)
+        classifier = study.network(configuration, search.algorithm.stops, o, seed)
         return float(classifier.fit(X, y).score(*test))
 
     return evaluate

@@ -8,7 +8,7 @@ import pytest
 from support import ROOT
 
 pytest.importorskip("skorch")
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks"))
 import network_ideas
 from network_ideas import MARKS, SEARCHES, THESIS
 

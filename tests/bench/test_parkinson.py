@@ -9,7 +9,7 @@ import pytest
 from support import ROOT
 
 pytest.importorskip("torch")
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks"))
 import distbo_more
 
 VOICE = [f"voice {k}" for k in range(15)]  # the file has names such as Jitter(%)

@@ -1,8 +1,8 @@
 """Configuring networks: the study of "Configuration of Deep Neural Networks Using MBO" (2018).
 
-    python benchmarks/networks.py study --jobs 2
-    python benchmarks/networks.py transfer --jobs 2
-    python benchmarks/networks.py report --figures docs/images
+    python benchmarks/network_study.py study --jobs 2
+    python benchmarks/network_study.py transfer --jobs 2
+    python benchmarks/network_study.py report --figures docs/images
 
 - `study`: random search, model-based optimization (mbo) and its growing variant (mboinl), each
   with and without early stopping, in the thesis's space; with early stopping also in the space
