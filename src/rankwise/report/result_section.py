@@ -112,9 +112,10 @@ def _past_in_words(record: Record) -> list[str]:
         return []
     shares = shares_of(rows)
     names = [cut(name, 60) or "unnamed" for name in list(shares)[:2]]
-    used = len(shares) if record.past is None else len(record.past.studies)
-    learnt = f"It learnt from {count(used, 'past study', 'past studies')}"
-    return [f"{learnt}, most from {' and '.join(names)}."]
+    used = "past studies"  # trials name the most important ones only, so their number is unknown
+    if record.past is not None:
+        used = count(len(record.past.studies), "past study", "past studies")
+    return [f"It learnt from {used}, most from {' and '.join(names)}."]
 
 
 def subtitle(record: Record) -> str:
