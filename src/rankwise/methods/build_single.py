@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rankwise.space.design import Design
     from rankwise.space.encoder import Encoder, Layout
     from rankwise.strategies.base import Learner, Strategy
+    from rankwise.strategies.model_based import ModelStrategy
     from rankwise.surrogates.base import Surrogate
     from rankwise.surrogates.ranking.dre import DeepRankingEnsemble
 
@@ -79,7 +80,7 @@ def model_based(
     noise_floor: float = 1e-6,
     warp: bool = True,
     liar: str = "min",
-) -> Strategy:
+) -> ModelStrategy:
     """A Gaussian process with a kernel for mixed and conditional spaces, few initial points."""
     from rankwise.acquisition.ascent import AscentSearch
     from rankwise.acquisition.maximizer import Maximizer
@@ -201,8 +202,9 @@ def assembled(
     make_pool_surrogate: Callable[[int], Surrogate] | None = None,
     maximizer: Maximizer | None = None,
     checks: bool = False,
+    alone: ModelStrategy | None = None,
     design: Design | None = None,
-) -> Strategy:
+) -> ModelStrategy:
     """A `ModelStrategy` of these parts, with an initial design unless `informed` is True."""
     from rankwise.acquisition.functions import make_acquisition
     from rankwise.acquisition.maximizer import Maximizer
@@ -225,6 +227,7 @@ def assembled(
         learner=learner,
         make_pool_surrogate=make_pool_surrogate,
         checks=checks,
+        alone=alone,
     )
 
 

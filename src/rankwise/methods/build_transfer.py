@@ -229,6 +229,7 @@ def empirical_bayes(
         make_pool_surrogate=exact,
         maximizer=maximizer,
         checks=True,
+        alone=model_based(encoder, acquisition=acquisition),
     )
 
 

@@ -168,7 +168,8 @@ def _guarded(
     if not strategy.informed:
         return strategy  # nothing was learnt from source tasks
     if isinstance(strategy, ModelStrategy):
-        strategy = replace(strategy, checks=False)  # the guard has a random trial instead
+        # The guard checks past studies by itself, and has its own method without them.
+        strategy = replace(strategy, checks=False, alone=None)
     plain = options.get("then") or method.fallback
     shared = {key: options[key] for key in ("acquisition", "liar") if key in options}
     if shared.get("liar") in (None, "believer"):  # the fallback may not support it

@@ -94,7 +94,8 @@ def _with_seconds(strategy: Strategy, past: TaskSet) -> Strategy:
     if not (isinstance(strategy, ModelStrategy) and strategy.acquisition.needs_cost):
         return strategy
     prior = CostPrior.of(past.everything, lambda: strategy.cost_surrogate(0))
-    return replace(strategy, cost_prior=prior)
+    alone = strategy.alone and replace(strategy.alone, cost_prior=prior)
+    return replace(strategy, cost_prior=prior, alone=alone)
 
 
 def _learnt_optimizer(

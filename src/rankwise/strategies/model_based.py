@@ -44,6 +44,7 @@ _LARGE_POOL, _SHORT_LIST = 4000, 500  # rows of a pool above which a short list 
 _DOUBT, _ENOUGH_TO_DOUBT = 0.2, 10  # warn below this trust, from this number of evaluations on
 _CHECKS, _UNDECIDED = (8, 11, 13), (0.2, 0.8)  # trials that may be checks; trust that needs one
 _STILL = 3  # trials without progress before a check
+_LATE, _LONG_STILL = 9, 6  # trials before proposals without past studies; trials without progress
 _POOR, _CANDIDATES = 0.7, 200  # a check is predicted to be worse than this share of so many
 _ELITE = 5  # number of best evaluated configurations from which local search starts
 _REFERENCE = 300  # number of random configurations that ranks are relative to
@@ -73,6 +74,8 @@ class ModelStrategy(Strategy):
             `_checks_now`.
         cost_prior: what source tasks say about seconds, for acquisition functions with
             `needs_cost`.
+        alone: strategy without source tasks that makes every second proposal while the study
+            makes no progress, see `_alone_now`; None if there is none.
     """
 
     make_surrogate: Callable[[int], Surrogate]
@@ -86,6 +89,7 @@ class ModelStrategy(Strategy):
     openings: Array | None = None
     checks: bool = False
     cost_prior: CostPrior | None = None
+    alone: ModelStrategy | None = None
 
     def __post_init__(self) -> None:
         check_name("liar", self.liar, LIARS)
@@ -94,6 +98,8 @@ class ModelStrategy(Strategy):
         seen = Seen(history.X, pending)
         if self.encoder.n_columns == 0 or not (self.informed or len(history)):
             return random_unseen(self.encoder, seen, rng)
+        if self.alone is not None and self._alone_now(history, len(pending)):
+            return self.alone.propose(history, pending, rng)
         try:
             with one_thread():
                 if self._checks_now(history, len(pending)):
@@ -141,6 +147,8 @@ class ModelStrategy(Strategy):
         """Choose the row of the pool with the largest utility; ties are broken at random."""
         if not (self.informed or len(history)):
             return int(rng.integers(len(pool)))
+        if self.alone is not None and self._alone_now(history, 0):
+            return self.alone.choose(history, pool, rng)
         try:
             make = self.make_pool_surrogate or self.make_surrogate
             with one_thread():
@@ -198,9 +206,23 @@ class ModelStrategy(Strategy):
     def origin(self, history: Task, pending: int = 0) -> str:
         if not self.informed:
             return "this study" if len(history) else RANDOM
+        if self.alone is not None and self._alone_now(history, pending):
+            return self.alone.origin(history, pending)
         if self._checks_now(history, pending):
             return CHECK
         return "past studies and this study" if len(history) else "past studies"
+
+    def _alone_now(self, history: Task, pending: int) -> bool:
+        """True if `alone` makes the next proposal.
+
+        Source tasks that mislead can keep a study where they were good, and after many trials a
+        model of the study's own trials is often better. So a study that makes no progress gets
+        every second proposal without source tasks, from its tenth trial on.
+        """
+        late, still = len(history) >= _LATE, len(history) - _LONG_STILL
+        return (
+            late and (len(history) + pending) % 2 == 0 and int(np.argmin(history.losses)) < still
+        )
 
     def _checks_now(self, history: Task, pending: int) -> bool:
         """True if the next trial checks the predictions of source tasks.
