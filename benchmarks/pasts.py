@@ -221,13 +221,30 @@ VARIANTS = {
         "grid": ({"before": "nocheck", "noise": "noise", "noise and weight": "grid1"}, ("all",)),
         "two": ({"before": "cand2", "fixed prior": "few"}, ("2",)),
     },
-    "pasts-few": {"curve": ({"eb-gp": "cand2"}, ("2", "3", "5", "8"))},
+    "pasts-few": {"curve": ({"eb-gp": "insM"}, ("2", "3", "5", "8"))},
+    "pasts-late": {
+        "good": ({"none": "base4", "mbo": "insM"}, ("all",)),
+        "reversed": ({"none": "base4", "mbo": "insM"}, ("inverted",)),
+        "others": (
+            {
+                "none": "base",
+                "plain": "insP",
+                "fitted": "insF",
+                "undecided": "insT",
+                "early": "insB",
+                "mbo": "insM",
+            },
+            BOTH,
+        ),
+        "sources": ({"before": "base", "top": "savage", "sources": "mixA4"}, ("all",)),
+    },
 }
 """Tables of the variants that were tried: file, name, label of each column's results, pasts."""
 
 SEEDS = {
     "pasts": "seed 0",
-    "pasts-few": "seed 0; other past studies for every task, and half of the tasks",
+    "pasts-few": "seeds 0 and 1; other past studies for every task, and half of the tasks",
+    "pasts-late": "four seeds (tables of good and reversed past studies) or two",
     "pasts-more": "two or three seeds (tables of opposites and of two past studies: one)",
 }
 
