@@ -24,8 +24,10 @@ For development there are other instances (seed k runs on instance k + 11) of ni
 six validation tasks, and other tasks of the tables without a split.
 
 Methods are `tpe`, `gp-optuna`, `cma-es-optuna` and `random-optuna`, which are samplers of Optuna
-with their defaults, `smac`, and every method of rankwise, with options if wanted:
-`--methods mbo,forest:trees=50`.
+with their defaults, `smac`, `hebo-original` (functions of BBOB only), and every method of
+rankwise, with options if wanted: `--methods mbo,forest:trees=50`. HEBO 0.3.6 asks for old versions
+of NumPy and pymoo, so it needs an environment of its own, `pip install --no-deps HEBO` and its
+dependencies by hand; GPy and CatBoost are not needed.
 """
 
 from __future__ import annotations
@@ -65,6 +67,7 @@ MARKS = (10, 25, 50, 100)
 METHODS = "mbo,tpe,gp-optuna,cma-es-optuna,random-optuna"
 PACKAGES = ("optuna", "cmaes", "torch", "scikit-learn")
 TO_INSTALL = ("coco-experiment", "onnxruntime")
+OTHER_TOOLS = {"smac": "smac", "hebo-original": "HEBO"}  # packages of these methods
 PEERS_TITLE = "mbo and its peers"
 QUESTION = {
     "table": "rank",
@@ -151,7 +154,38 @@ class OptunaPeer(Optuna):
         self._study = optuna.create_study(sampler=samplers[method](seed=seed))
 
 
-ALL_PEERS = {**PEERS, "cma-es-optuna": OptunaPeer, "random-optuna": OptunaPeer}
+class Hebo:
+    """HEBO with its defaults, for the functions of BBOB."""
+
+    startup = 0
+
+    def __init__(self, method: str, problem: Problem, seed: int, trials: int, folder: str) -> None:
+        import torch
+        from hebo.design_space.design_space import DesignSpace
+        from hebo.optimizers.hebo import HEBO
+
+        np.random.seed(seed)  # noqa: NPY002 (HEBO has no generator of its own)
+        torch.manual_seed(seed)
+        numbers = [
+            {"name": name, "type": "num", "lb": low, "ub": high}
+            for name, (low, high) in problem.parameters.items()
+        ]
+        self._optimizer = HEBO(DesignSpace().parse(numbers), scramble_seed=seed)
+
+    def ask(self) -> dict[str, Any]:
+        self._suggested = self._optimizer.suggest(n_suggestions=1)
+        return dict(self._suggested.iloc[0])
+
+    def tell(self, loss: float) -> None:
+        self._optimizer.observe(self._suggested, np.array([[loss]]))
+
+
+ALL_PEERS = {
+    **PEERS,
+    "cma-es-optuna": OptunaPeer,
+    "random-optuna": OptunaPeer,
+    "hebo-original": Hebo,
+}
 
 
 def run(method: str, problem: Problem, seed: int, trials: int) -> dict[str, Any]:
@@ -295,7 +329,8 @@ def results(frame: pd.DataFrame, title: str, command: str, trials: int) -> dict[
     sizes = ", ".join(
         f"{counts[name]} in {name} ({_count(seeds[name], 'seed')})" for name in groups
     )
-    wanted = [*TO_INSTALL, *(["smac"] if "smac" in set(frame["method"]) else [])]
+    methods = set(frame["method"])
+    wanted = [*TO_INSTALL, *(name for peer, name in OTHER_TOOLS.items() if peer in methods)]
     views = {"question-alone": QUESTION} if title.startswith(PEERS_TITLE) else {}
     return {
         "title": title,
