@@ -67,7 +67,14 @@ MARKS = (10, 25, 50, 100)
 METHODS = "mbo,tpe,gp-optuna,cma-es-optuna,random-optuna"
 PACKAGES = ("optuna", "cmaes", "torch", "scikit-learn")
 TO_INSTALL = ("coco-experiment", "onnxruntime")
-OTHER_TOOLS = {"smac": "smac", "hebo-original": "HEBO"}  # packages of these methods
+OTHER_TOOLS = {  # packages of methods, and what installs them
+    "smac": ("smac", "pip install smac"),
+    "hebo-original": (
+        "HEBO",
+        "pip install --no-deps HEBO==0.3.6 pymoo==0.6.0 disjoint-set autograd cma alive-progress "
+        "about-time grapheme dill Deprecated wrapt",
+    ),
+}
 PEERS_TITLE = "mbo and its peers"
 QUESTION = {
     "table": "rank",
@@ -330,19 +337,21 @@ def results(frame: pd.DataFrame, title: str, command: str, trials: int) -> dict[
         f"{counts[name]} in {name} ({_count(seeds[name], 'seed')})" for name in groups
     )
     methods = set(frame["method"])
-    wanted = [*TO_INSTALL, *(name for peer, name in OTHER_TOOLS.items() if peer in methods)]
+    others = [tool for peer, tool in OTHER_TOOLS.items() if peer in methods]
+    packages = [*PACKAGES, *TO_INSTALL, *(name for name, _ in others)]
     views = {"question-alone": QUESTION} if title.startswith(PEERS_TITLE) else {}
     return {
         "title": title,
         "date": str(date.today()),
         "machine": f"{os.cpu_count()} cores, one thread per run, other work on the machine",
         "versions": ", ".join(
-            [
-                f"rankwise {rankwise.__version__}",
-                *(f"{p} {version(p)}" for p in (*PACKAGES, *wanted)),
-            ]
+            [f"rankwise {rankwise.__version__}", *(f"{p} {version(p)}" for p in packages)]
         ),
-        "command": [f"pip install {' '.join(wanted)}", command],
+        "command": [
+            f"pip install {' '.join(TO_INSTALL)}",
+            *(install for _, install in others),
+            command,
+        ],
         "protocol": f"{trials} trials; runs of each method: {sizes}. "
         "Peers run with their defaults. Losses that are equal to eight digits "
         f"share a rank. Missing runs: {int(frame[marks[0]].isna().sum())}. "
