@@ -4,16 +4,16 @@
 
 runs what is missing and prints tables. `--results FILE.json` writes them to a file, and the best
 losses of every run to `FILE/runs.csv`. With `--partial` nothing is run: the tables have the
-problems and seeds that all methods have run so far, and those of `FILE/runs.csv`, which may have
-fewer trials. It needs `pip install coco-experiment onnxruntime` and the
+problems and seeds that all methods have run so far; runs that only `FILE/runs.csv` has count, if
+they have as many trials. It needs `pip install coco-experiment onnxruntime` and the
 data folder (see `problems.py`). Every cell, that is a problem, a method and a seed, is one JSON
 file in the output folder; a run that was stopped goes on where it was. One process, one thread;
 seconds are those of the processor.
 
 Problems of the report:
 
-- `bbob`: the 24 functions of the BBOB suite in 2 and 5 dimensions, those with an even number in
-  10, 20 and 40 dimensions; seed k runs on instance k + 1;
+- `bbob`: the 24 functions of the BBOB suite in 2, 5, 10, 20 and 40 dimensions; seed k runs on
+  instance k + 1;
 - conditional and mixed: six test tasks each of tst-svm and oboe, four of textclf, two each of
   hpolib-fcnet and nasbench201, three tasks of rbv2_rpart;
 - scikit-learn: four tasks of hpobench-mlp (a table of MLPClassifier, five numbers), and support
@@ -24,8 +24,10 @@ For development there are other instances (seed k runs on instance k + 11) of ni
 six validation tasks, and other tasks of the tables without a split.
 
 Methods are `tpe`, `gp-optuna`, `cma-es-optuna` and `random-optuna`, which are samplers of Optuna
-with their defaults, `smac`, and every method of rankwise, with options if wanted:
-`--methods mbo,forest:trees=50`.
+with their defaults, `smac`, `hebo-original` (functions of BBOB only), and every method of
+rankwise, with options if wanted: `--methods mbo,forest:trees=50`. HEBO 0.3.6 asks for old versions
+of NumPy and pymoo, so it needs an environment of its own, `pip install --no-deps HEBO` and its
+dependencies by hand; GPy and CatBoost are not needed.
 """
 
 from __future__ import annotations
@@ -57,13 +59,22 @@ from sklearn_problems import load as sklearn_problem
 
 import rankwise
 
-DIMENSIONS = {2: 1, 5: 1, 10: 2, 20: 2, 40: 2}  # one function of so many in the report
+DIMENSIONS = (2, 5, 10, 20, 40)
 SPLIT_TABLES = {"tst-svm": 6, "oboe": 6, "textclf": 4}  # at most so many tasks of each
 OTHER_TABLES = ("hpolib-fcnet", "nasbench201", "hpobench-mlp")  # every second task
 DEVELOPED_ON = (1, 3, 6, 8, 10, 13, 15, 20, 21)
 MARKS = (10, 25, 50, 100)
 METHODS = "mbo,tpe,gp-optuna,cma-es-optuna,random-optuna"
-PACKAGES = ("optuna", "cmaes", "torch", "scikit-learn", "coco-experiment", "onnxruntime")
+PACKAGES = ("optuna", "cmaes", "torch", "scikit-learn")
+TO_INSTALL = ("coco-experiment", "onnxruntime")
+OTHER_TOOLS = {  # packages of methods, and what installs them
+    "smac": ("smac", "pip install smac"),
+    "hebo-original": (
+        "HEBO",
+        "pip install --no-deps HEBO==0.3.6 pymoo==0.6.0 disjoint-set autograd cma alive-progress "
+        "about-time grapheme dill Deprecated wrapt",
+    ),
+}
 PEERS_TITLE = "mbo and its peers"
 QUESTION = {
     "table": "rank",
@@ -81,8 +92,8 @@ def names(split: str, data: Path) -> list[str]:
     report = split == "report"
     bbob = [
         f"bbob/f{f:02d}-d{d:02d}"
-        for d, every in DIMENSIONS.items()
-        for f in (range(min(every, 2), 25, every) if report else DEVELOPED_ON)
+        for d in DIMENSIONS
+        for f in (range(1, 25) if report else DEVELOPED_ON)
     ]
     tasks = json.loads((data / "splits.json").read_text())
     part = "test" if report else "validation"
@@ -150,7 +161,38 @@ class OptunaPeer(Optuna):
         self._study = optuna.create_study(sampler=samplers[method](seed=seed))
 
 
-ALL_PEERS = {**PEERS, "cma-es-optuna": OptunaPeer, "random-optuna": OptunaPeer}
+class Hebo:
+    """HEBO with its defaults, for the functions of BBOB."""
+
+    startup = 0
+
+    def __init__(self, method: str, problem: Problem, seed: int, trials: int, folder: str) -> None:
+        import torch
+        from hebo.design_space.design_space import DesignSpace
+        from hebo.optimizers.hebo import HEBO
+
+        np.random.seed(seed)  # noqa: NPY002 (HEBO has no generator of its own)
+        torch.manual_seed(seed)
+        numbers = [
+            {"name": name, "type": "num", "lb": low, "ub": high}
+            for name, (low, high) in problem.parameters.items()
+        ]
+        self._optimizer = HEBO(DesignSpace().parse(numbers), scramble_seed=seed)
+
+    def ask(self) -> dict[str, Any]:
+        self._suggested = self._optimizer.suggest(n_suggestions=1)
+        return dict(self._suggested.iloc[0])
+
+    def tell(self, loss: float) -> None:
+        self._optimizer.observe(self._suggested, np.array([[loss]]))
+
+
+ALL_PEERS = {
+    **PEERS,
+    "cma-es-optuna": OptunaPeer,
+    "random-optuna": OptunaPeer,
+    "hebo-original": Hebo,
+}
 
 
 def run(method: str, problem: Problem, seed: int, trials: int) -> dict[str, Any]:
@@ -213,31 +255,27 @@ def tabulate(cells: Sequence[Cell], split: str, data: Path, out: Path) -> pd.Dat
 
 
 def with_earlier(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Only the problems and seeds that all methods have run, and others of an earlier table."""
-    keys = ["problem", "seed"]
-    whole = frame.groupby(keys)[MARKS[0]].transform(lambda best: best.notna().all())
-    frame = frame[whole]
-    if not path.exists():
-        return frame
-    earlier = pd.read_csv(path).rename(columns={str(mark): mark for mark in MARKS})
-    earlier = earlier[earlier["method"].isin(frame["method"])]
-    known = pd.MultiIndex.from_frame(frame[keys])
-    earlier = earlier[~pd.MultiIndex.from_frame(earlier[keys]).isin(known)]
-    earlier = earlier.assign(group=earlier["problem"].map(group), fallbacks=0)
-    return pd.concat([frame, earlier], ignore_index=True)
+    """Only the problems and seeds that all methods have run, here or in an earlier table."""
+    methods, keys = set(frame["method"]), ["problem", "method", "seed"]
+    marks = [mark for mark in MARKS if mark in frame]
+    frame = frame[frame[marks[-1]].notna()]
+    if path.exists():
+        earlier = pd.read_csv(path).rename(columns={str(mark): mark for mark in MARKS})
+        earlier = earlier[earlier["method"].isin(methods) & earlier[marks[-1]].notna()]
+        known = pd.MultiIndex.from_frame(frame[keys])
+        earlier = earlier[~pd.MultiIndex.from_frame(earlier[keys]).isin(known)]
+        earlier = earlier.assign(group=earlier["problem"].map(group), fallbacks=0)
+        frame = pd.concat([frame, earlier], ignore_index=True)
+    return frame[frame.groupby(["problem", "seed"])["method"].transform("size") == len(methods)]
 
 
 def ranks(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with ranks per problem and seed; ties share theirs, missing cells come last.
-
-    After more trials than a problem was run for, all ranks are missing.
-    """
+    """The table with ranks per problem and seed; ties share theirs, missing cells come last."""
     marks = [mark for mark in MARKS if mark in frame]
     # equal to eight digits is a tie: the optimum of a table, or a function solved by both
     rounded = frame[marks].map(lambda value: float(f"{value:.8g}"))
     grouped = rounded.groupby([frame["problem"], frame["seed"]])
-    ranked = grouped.rank(na_option="bottom").where(grouped.transform("count") > 0)
-    return frame.drop(columns=marks).join(ranked)
+    return frame.drop(columns=marks).join(grouped.rank(na_option="bottom"))
 
 
 def rank_rows(frame: pd.DataFrame) -> list[list[Any]]:
@@ -294,25 +332,29 @@ def results(frame: pd.DataFrame, title: str, command: str, trials: int) -> dict[
     after = [{"name": f"after {mark}", "digits": 2} for mark in marks]
     method = {"name": "method", "code": True}
     once = frame.drop_duplicates(["problem", "seed"])
-    counts = once.groupby("group")[[marks[0], marks[-1]]].count()
+    counts, seeds = once["group"].value_counts(), once.groupby("group")["seed"].nunique()
     sizes = ", ".join(
-        f"{first} in {name}" + ("" if last == first else f" ({last} with {marks[-1]} trials)")
-        for name, first, last in counts.loc[groups].itertuples()
+        f"{counts[name]} in {name} ({_count(seeds[name], 'seed')})" for name in groups
     )
-    older = int(once[marks[-1]].isna().sum())
-    others = f"{older} were run earlier, with fewer trials. " if older else ""
+    methods = set(frame["method"])
+    others = [tool for peer, tool in OTHER_TOOLS.items() if peer in methods]
+    packages = [*PACKAGES, *TO_INSTALL, *(name for name, _ in others)]
     views = {"question-alone": QUESTION} if title.startswith(PEERS_TITLE) else {}
     return {
         "title": title,
         "date": str(date.today()),
         "machine": f"{os.cpu_count()} cores, one thread per run, other work on the machine",
         "versions": ", ".join(
-            [f"rankwise {rankwise.__version__}", *(f"{p} {version(p)}" for p in PACKAGES)]
+            [f"rankwise {rankwise.__version__}", *(f"{p} {version(p)}" for p in packages)]
         ),
-        "command": ["pip install coco-experiment onnxruntime", command],
-        "protocol": f"{trials} trials, {_count(frame['seed'].nunique(), 'seed')}; runs of each "
-        f"method: {sizes}. Peers run with their defaults. Losses that are equal to eight digits "
-        f"share a rank. {others}Missing runs: {int(frame[marks[0]].isna().sum())}. "
+        "command": [
+            f"pip install {' '.join(TO_INSTALL)}",
+            *(install for _, install in others),
+            command,
+        ],
+        "protocol": f"{trials} trials; runs of each method: {sizes}. "
+        "Peers run with their defaults. Losses that are equal to eight digits "
+        f"share a rank. Missing runs: {int(frame[marks[0]].isna().sum())}. "
         f"Random proposals because a surrogate failed: {int(frame['fallbacks'].sum())}.",
         "tables": {
             "rank": {
