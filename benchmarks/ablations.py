@@ -111,6 +111,7 @@ LOSSES: dict[str, dict[str, Any]] = {
     "point-wise": {"loss": "pointwise"},
     "regression": {"loss": "mse"},
     "ListNet": {"loss": "listnet"},
+    "NeuralSort": {"loss": "neuralsort"},
 }
 WEIGHTINGS = ("inverse-linear", "attention", "position-aware")
 VARIANTS: dict[str, Variant] = {
