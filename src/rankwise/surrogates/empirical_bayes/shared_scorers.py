@@ -13,7 +13,7 @@ PyTorch is needed for the meta-training only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,20 +63,25 @@ class FrozenScorers:
 
     def __call__(self, X: Array, contexts: Array) -> Array:
         """Values (n, T) of the functions with contexts (T, c) at X (n, d)."""
-        total = np.tensordot(self.gain, self.outputs(X, contexts), 1)
-        values: Array = self.centre - total.astype(float)
+        values = np.empty((len(X), len(contexts)))
+        for rows, out in self._passes(X, contexts):
+            values[rows] = self.centre - np.tensordot(self.gain, out, 1)
         return values
 
     def outputs(self, X: Array, contexts: Array) -> Array:
         """Scores (M, n, T) of X (n, d) with contexts (T, c)."""
+        found = np.empty((len(self.gain), len(X), len(contexts)))
+        for rows, out in self._passes(X, contexts):
+            found[:, rows] = out
+        return found
+
+    def _passes(self, X: Array, contexts: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield slices of r rows of X (n, d) and their scores (M, r, T)."""
         step, w = max(1, _CHUNK // len(contexts)), self.weights
-        found = np.empty((len(self.gain), len(X), len(contexts)), dtype=w["x"].dtype)
         for start in range(0, len(X), step):
             rows = slice(start, start + step)
-            last = self._layers(X[rows], contexts)[-1]
-            out = last @ w["out"].transpose(0, 2, 1) + w["b_out"]
-            found[:, rows] = out.reshape(found[:, rows].shape)
-        return found
+            out = self._layers(X[rows], contexts)[-1] @ w["out"].transpose(0, 2, 1) + w["b_out"]
+            yield rows, out.reshape(len(out), -1, len(contexts))
 
     def slopes(self, x: Array, contexts: Array) -> Array:
         """Gradients (T, d) of the functions with contexts (T, c) at x (d,)."""
@@ -269,7 +274,7 @@ def _scaled(
     """
     members = len(weights["x"])
     outputs = FrozenScorers(weights, np.ones(members)).outputs(probes, contexts)
-    spread = outputs.std(axis=(1, 2)).astype(float)
+    spread = outputs.std(axis=(1, 2))
     gain = 1.0 / (members * np.where(spread > 0, spread, 1.0))
     scorers, fit, size = FrozenScorers(weights, gain), 0.0, 0.0
     for task, context in zip(tasks, contexts, strict=True):
