@@ -67,7 +67,8 @@ def table_of(panels: Sequence[Panel], about: str) -> dict[str, Any]:
         value = np.mean([g.mean() for g in gaps])
         mine = duel(panels, name, names[0])
         difference = {"value": round(float(value), 4), "se": round(float(se), 4)}
-        rows.append([*row, difference, f"{mine.wins}/{mine.losses}", round(mine.p, 3)])
+        p = "< 0.001" if mine.p < 0.001 else round(mine.p, 3)
+        rows.append([*row, difference, f"{mine.wins}/{mine.losses}", p])
     columns: list[dict[str, Any]] = [{"name": "method", "code": True}]
     columns += [
         {"name": panel.benchmark.replace("-hpob", ""), "digits": 4, "best": "min"}
