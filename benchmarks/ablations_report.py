@@ -157,7 +157,8 @@ def write(out: Path, keys: Sequence[str]) -> None:
         "date": date.today().isoformat(),
         "machine": "2 cores, one thread, other work on the machine",
         "command": [
-            "python benchmarks/ablations.py --data ../shared/data",
+            "python benchmarks/ablations.py --data ../shared/data --groups parts,acquisition,loss",
+            "python benchmarks/ablations.py --data ../shared/data --seeds 1",
             "python benchmarks/ablations.py --summary",
         ],
         "protocol": (
