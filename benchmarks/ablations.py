@@ -14,7 +14,7 @@ A cell is a table, a variant and a seed (of the meta-training and of the runs al
 in `--out`; only missing cells are computed. Seeds are the outer loop, and groups come in the order
 of `--groups`, so that a run that was stopped has every question answered with fewer seeds.
 `--summary` computes nothing: it writes `benchmarks/results/ablations.json` and the figures from
-the cells there are. One thread.
+the cells there are. Tables of groups that are not in `--groups` stay as they are. One thread.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from rankwise.types import Array
 
 TABLES = ("tst-svm-hpob", "hpobench-xgb", "textclf")
 FOLDS = tuple(f"{table}:fold" for table in TABLES)
-TRIALS, SEEDS, STEPS, LONGER = 25, 2, 400, 1000
+TRIALS, SEEDS, STEPS, LONGER = 25, 3, 400, 1000
 
 
 class Continued(DeepRankingEnsemble):
@@ -111,6 +111,7 @@ LOSSES: dict[str, dict[str, Any]] = {
     "point-wise": {"loss": "pointwise"},
     "regression": {"loss": "mse"},
     "ListNet": {"loss": "listnet"},
+    "NeuralSort": {"loss": "neuralsort"},
 }
 WEIGHTINGS = ("inverse-linear", "attention", "position-aware")
 VARIANTS: dict[str, Variant] = {
@@ -290,7 +291,7 @@ def main() -> None:
     if options.summary:
         from ablations_report import write
 
-        write(options.out)
+        write(options.out, names)
         return
     begin()
     run_cells(names, range(options.seeds), options.data.resolve(), options.out)

@@ -135,11 +135,13 @@ def draw_weights(length: int = 100) -> None:
     plt.close(figure)
 
 
-def write(out: Path) -> None:
-    """Write the results file and the figures of all groups that have runs."""
-    tables = {}
+def write(out: Path, keys: Sequence[str]) -> None:
+    """Write the results file and the figures; groups not in `keys` keep their tables."""
+    path = RESULTS / "ablations.json"
+    tables = json.loads(path.read_text("utf-8"))["tables"] if path.exists() else {}
     draw_weights()
-    for key, group in GROUPS.items():
+    for key in keys:
+        group = GROUPS[key]
         names, seeds = complete(out, group)
         left = [name for name in group.variants if name not in names]
         if left:
@@ -155,7 +157,8 @@ def write(out: Path) -> None:
         "date": date.today().isoformat(),
         "machine": "2 cores, one thread, other work on the machine",
         "command": [
-            "python benchmarks/ablations.py --data ../shared/data",
+            "python benchmarks/ablations.py --data ../shared/data --groups parts,acquisition,loss",
+            "python benchmarks/ablations.py --data ../shared/data --seeds 1",
             "python benchmarks/ablations.py --summary",
         ],
         "protocol": (
@@ -170,4 +173,4 @@ def write(out: Path) -> None:
         "tables": tables,
     }
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    (RESULTS / "ablations.json").write_text(text, "utf-8")
+    path.write_text(text, "utf-8")

@@ -15,7 +15,9 @@ Then runs of ten trials are made.
 
 If predictions without trials are bad, the cause is what is learnt from past studies; if those with
 ten trials are worse, it is the fine-tuning; if predictions are good but proposals are not, it is
-the search. `dre` has several kinds of fine-tuning, and `eb-gp` is beside it. One thread.
+the search. `dre` has several kinds of fine-tuning, and `eb-gp` and `dre-gp` are beside it. With
+`--variants` only these are measured, and `--summary` keeps the other rows of the results file. One
+thread.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from transfer import begin, markdown
 
 from rankwise.bench import synthetic_families
 from rankwise.bench.base import INITIAL, Benchmark
+from rankwise.errors import check_name
 from rankwise.history.task import Task
 from rankwise.methods.build_single import ranked
 from rankwise.run.model_cache import learnt_optimizer
@@ -52,6 +55,8 @@ DRE: dict[str, dict[str, Any]] = {
     "no Deep Set, 2 epochs per trial": {"deep_set": 0, "pace": 2.0},
     "no Deep Set, rate 0.0003": {"deep_set": 0, "rate": 3e-4},
 }
+VARIANTS = ("eb-gp", "dre-gp", *DRE)
+RESULTS = Path(__file__).parent / "results" / "dre-open.json"
 FIGURES = (
     "rank correlation",
     "best tenth",
@@ -174,6 +179,15 @@ def runs_table(found: dict[str, list[list[float]]]) -> dict[str, Any]:
     }
 
 
+def completed(table: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """A table with the rows of an earlier one for variants that were not measured now."""
+    at = [column["name"] for column in table["columns"]].index("variant")
+    measured_now = {row[at] for row in table["rows"]}
+    rows = table["rows"] + [row for row in earlier["rows"] if row[at] not in measured_now]
+    rows.sort(key=lambda row: (row[:at], VARIANTS.index(row[at])))
+    return {**table, "rows": rows}
+
+
 def kept(path: Path, compute: Callable[[], Any]) -> Any:
     """The content of a file, computed if there is none."""
     if not path.exists():
@@ -186,13 +200,15 @@ def main() -> None:
     """Measure what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/dre-open"))
+    parser.add_argument("--variants", help="separated by semicolons; by default all")
     parser.add_argument("--summary", action="store_true", help="write the results file")
     options = parser.parse_args()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     begin()
     predictions, runs = {}, {}
-    for name in ("eb-gp", *DRE):
+    for name in options.variants.split(";") if options.variants else VARIANTS:
+        check_name("variant", name, VARIANTS)
         stem = name.replace(",", "").replace(" ", "-")
         predictions[name] = kept(out / f"{FAMILY}-{stem}.json", partial(measured, name, out))
         runs[name] = kept(out / f"{FAMILY}-runs-{stem}.json", partial(run_regrets, name, out))
@@ -200,6 +216,8 @@ def main() -> None:
     for table in tables.values():
         print(markdown([c["name"] for c in table["columns"]], table["rows"]), end="\n\n")
     if options.summary:
+        earlier = json.loads(RESULTS.read_text("utf-8"))["tables"]
+        tables = {name: completed(table, earlier[name]) for name, table in tables.items()}
         content = {
             "title": "dre in continuous spaces with related past studies",
             "date": date.today().isoformat(),
@@ -213,7 +231,7 @@ def main() -> None:
             "tables": tables,
         }
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        (Path(__file__).parent / "results" / "dre-open.json").write_text(text, "utf-8")
+        RESULTS.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

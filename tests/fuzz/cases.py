@@ -45,6 +45,7 @@ NETWORKS = {
     "ablr": {"width": 8, "layers": 2},
     "fsbo": {"width": 8, "layers": 2, "epochs": 5},
     "eb-net": {"steps": 30},
+    "dre-gp": {"steps": 10},
 }
 SMALL = {"forest": {"trees": 10}}
 """Options that make a method small enough for thousands of cases."""

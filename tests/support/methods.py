@@ -59,6 +59,7 @@ QUICK = {
     "dist-gp": DISTBO,
     "dist-blr": DISTBO,
     "eb-net": {"steps": 150},
+    "dre-gp": {"steps": 200},
 }
 """Options that make a method fast enough to be tested often."""
 
@@ -71,7 +72,7 @@ LEARNING = {
 
 HASTE = {
     **{key: {"training": {**TRAINING, "steps": 10}} for key in ("dre", "dre-data")},
-    **{key: {"steps": 10} for key in (*NETWORKS, "dist-gp", "dist-blr", "eb-net")},
+    **{key: {"steps": 10} for key in (*NETWORKS, "dist-gp", "dist-blr", "eb-net", "dre-gp")},
 }
 """Options with which a method trains for almost no time, where the result does not matter."""
 

@@ -117,8 +117,8 @@ class Optimizer:
     def trust(self) -> float | None:
         """Transfer trust: probability that source tasks predict the order of the trials.
 
-        See `evidence`. None for methods without such a prediction: `auto`, `eb-gp` and `eb-net`
-        have one, and all transfer methods with `guard=True`.
+        See `evidence`. None for methods without such a prediction: `auto`, `eb-gp`, `eb-net`
+        and `dre-gp` have one, and all transfer methods with `guard=True`.
         """
         return self._strategy.trust(self.history)
 

@@ -20,6 +20,7 @@ from rankwise.surrogates.ranking.losses import (
     ListMLE,
     ListNet,
     MeanSquaredError,
+    NeuralSort,
     Pointwise,
     RankingLoss,
     RankNet,
@@ -28,7 +29,14 @@ from rankwise.surrogates.ranking.losses import (
     range_control,
 )
 
-KINDS = [*(f"listmle {w}" for w in WEIGHTINGS), "listnet", "ranknet", "pointwise", "mse"]
+KINDS = [
+    *(f"listmle {w}" for w in WEIGHTINGS),
+    "listnet",
+    "neuralsort",
+    "ranknet",
+    "pointwise",
+    "mse",
+]
 PROBABILISTIC = [k for k in KINDS if k not in ("pointwise", "mse")]
 ORDINAL = [k for k in KINDS if k not in ("listnet", "mse")]
 LIMITS = [None, 4.0, 31.0]  # none, one for the fast path of ListMLE, one beyond it
@@ -171,6 +179,23 @@ def test_listnet_is_the_cross_entropy_of_torch():
     wanted = torch.softmax(-(y - center) / scale, dim=-1)
     expected = torch.nn.functional.cross_entropy(scores, wanted, reduction="none")
     same(ListNet()(scores, y), expected, 1e-12)
+
+
+def test_neuralsort_is_the_cross_entropy_of_the_relaxed_permutation():
+    y, s = [0.4, 0.1, 0.4, 0.9, 0.1], [0.3, -1.2, 0.8, 2.0, -0.4]
+    wanted = {1: (1, 4), 2: (1, 4), 3: (0, 2), 4: (0, 2), 5: (3,)}  # items of each position
+    expected = 0.0
+    for i, tied in wanted.items():
+        logits = [(6 - 2 * i) * s[j] - sum(abs(s[j] - s[k]) for k in range(5)) for j in range(5)]
+        total = sum(math.exp(logit) for logit in logits)
+        expected -= sum(math.log(math.exp(logits[j]) / total) for j in tied) / len(tied)
+    assert NeuralSort()(f64(s), f64(y)).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_neuralsort_is_zero_only_for_the_true_order():
+    y = f64([3.0, 1.0, 2.0, 0.0])
+    assert NeuralSort()(-20.0 * y, y).item() == pytest.approx(0.0, abs=1e-6)
+    assert NeuralSort()(20.0 * y, y).item() > 10.0
 
 
 def test_ranknet_is_a_double_loop_over_pairs():

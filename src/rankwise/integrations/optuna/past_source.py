@@ -17,7 +17,7 @@ from rankwise.history.task import BUILTIN
 from rankwise.integrations.optuna.sub_space import Part
 from rankwise.run.model_cache import kept_optimizer
 
-JOINT = ("auto", "eb-gp", "eb-net")
+JOINT = ("auto", "eb-gp", "eb-net", "dre-gp")
 """Methods that model parameters which no past study has."""
 _NAMED = 5  # studies that a message lists
 

@@ -278,8 +278,8 @@ class RankwiseSampler(BaseSampler):
     def evidence(self, study: Study) -> Evidence | None:
         """How well past studies alone predicted the order of a study's trials.
 
-        None without past studies, or if the method has no such prediction: `auto`, `eb-gp` and
-        `eb-net` have one, and all methods with the option `guard`.
+        None without past studies, or if the method has no such prediction: `auto`, `eb-gp`,
+        `eb-net` and `dre-gp` have one, and all methods with the option `guard`.
         """
         _check_objectives(study)
         return self._evidence(study, study.get_trials(deepcopy=False))

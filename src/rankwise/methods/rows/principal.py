@@ -120,4 +120,16 @@ METHODS = (
         fixed={"kind": "net"},
         needs="neural",
     ),
+    Method(
+        name="dre-gp",
+        summary="dre as the prior of a Gaussian process, without fine-tuning",
+        idea="`eb-gp` with the scorers of `dre`, given a Deep Set of each past study, instead of "
+        "Gaussian processes of the past studies; no fine-tuning",
+        family="empirical-bayes",
+        build=build_transfer.empirical_bayes,
+        transfer=True,
+        surrogate=_EMPIRICAL_BAYES,
+        fixed={"kind": "rank"},
+        needs="neural",
+    ),
 )

@@ -1,9 +1,9 @@
-"""The empirical-Bayes transfer GP (`eb-gp`, `eb-net`): a GP prior estimated from past studies.
+"""Empirical-Bayes transfer GPs (`eb-gp`, `eb-net`, `dre-gp`): priors estimated from past studies.
 
-`meta_fit` turns every source task into a function (`past_functions`, `shared_network`). The mean
-and the covariance of these functions form the prior of the target task's losses. Several models
-use this prior to a different degree (`model_grid`). Their own prior probabilities are learnt by
-predicting held-out source tasks from the others (`prior_learning`).
+`meta_fit` turns every source task into a function (`past_functions`, `shared_network`,
+`shared_scorers`). The mean and the covariance of these functions form the prior of the target
+task's losses. Several models use this prior to a different degree (`model_grid`). Their own prior
+probabilities are learnt by predicting held-out source tasks from the others (`prior_learning`).
 
 `fit` trains nothing. It computes the evidence of each model in closed form, and the expected
 improvement is averaged over the most probable models (`posterior`). Some models use only the
@@ -41,13 +41,14 @@ from rankwise.surrogates.empirical_bayes.past_functions import (
 from rankwise.surrogates.empirical_bayes.posterior import Conditioned
 from rankwise.surrogates.empirical_bayes.prior_learning import learnt_models
 from rankwise.surrogates.empirical_bayes.shared_network import STEPS, NetPast, Study
+from rankwise.surrogates.empirical_bayes.shared_scorers import ScorerPast
 from rankwise.surrogates.empirical_bayes.source_weights import Similarity, builtin_weight
 from rankwise.surrogates.single_study.gp import GaussianProcess
 from rankwise.surrogates.transfer_base import TransferSurrogate
 from rankwise.surrogates.transfer_trust import NO_EVIDENCE, Evidence, compare_view
 from rankwise.types import Array
 
-PASTS: dict[str, type[Past]] = {"gp": SourcePast, "net": NetPast}
+PASTS: dict[str, type[Past]] = {"gp": SourcePast, "net": NetPast, "rank": ScorerPast}
 """Representation of the source tasks' functions for each value of the argument `kind`."""
 
 _MAX_HELD_OUT = 60  # source tasks that are held out to learn the prior of the models
@@ -63,7 +64,8 @@ class EmpiricalBayes(TransferSurrogate):
     the target study either.
 
     Args:
-        kind: "gp" fits one Gaussian process per past study, "net" one network for all of them.
+        kind: "gp" fits one Gaussian process per past study, "net" one network for all of them,
+            "rank" one Deep Ranking Ensemble.
         caution: Smallest total weight of the models that do not use past studies, from 0 to 1. It
             is raised if past studies predict each other only a little better than chance. 0
             switches both off: then only the evidence sets the weights.
@@ -71,7 +73,7 @@ class EmpiricalBayes(TransferSurrogate):
             past studies that rank the target study's observations best. It is divided by the
             number of observations. 0 switches it off.
         leading: Maximum number of models that are averaged over; the most probable are taken.
-        steps: Training steps of the network ("net").
+        steps: Training steps of the network ("net"), or of the ensemble at most ("rank").
         seed: Seed of the random numbers in `meta_fit`.
 
     Attributes:
@@ -83,7 +85,7 @@ class EmpiricalBayes(TransferSurrogate):
     """
 
     file_kind = "empirical-bayes"
-    arrays_with_gaps = ("constant",)  # of `NetPast`
+    arrays_with_gaps = ("constant",)  # of `NetPast` and `ScorerPast`
 
     def __init__(
         self,
@@ -155,7 +157,7 @@ class EmpiricalBayes(TransferSurrogate):
             tasks: Source tasks.
             validation: More source tasks; used like `tasks`, because there is no early stopping.
             previous: File that `save` wrote, or a surrogate. Functions of tasks in it are not
-                fitted again. A file that cannot be read is ignored.
+                fitted again, except with `kind="rank"`. A file that cannot be read is ignored.
             progress: Show a progress bar; by default if standard error is a terminal.
         """
         self._previous = previous
@@ -164,8 +166,12 @@ class EmpiricalBayes(TransferSurrogate):
     def _learn(
         self, tasks: Sequence[Task], validation: Sequence[Task], progress: bool | None
     ) -> None:
-        learn = self._learn_sources if self.kind == "gp" else self._learn_network
-        self.past, lessons = learn(tasks, _known(self._previous), progress)
+        lessons: Iterable[Lesson]
+        if self.kind == "rank":
+            self.past, lessons = ScorerPast.learn(tasks, self.seed, progress, steps=self.steps)
+        else:
+            learn = self._learn_sources if self.kind == "gp" else self._learn_network
+            self.past, lessons = learn(tasks, _known(self._previous), progress)
         self.models, self.exam = learnt_models(lessons, self.past.lengthscales, self.seed)
         if self.exam < _PASS:
             self.past = None

@@ -232,6 +232,23 @@ class DeepRankingEnsemble(TransferSurrogate):
             scores: Array = outputs[:, 0].double().numpy()
         return scores
 
+    def context_of(self, task: Task) -> Array:
+        """Return the context (c,) that the Deep Set computes from the trials of a task."""
+        twin = copy.copy(self)
+        twin.fine_tune = False
+        context = twin.fit(task)._context
+        if context is None:
+            raise OptionError("there is no context without a Deep Set: deep_set must not be 0")
+        found: Array = context[0, 0].numpy()
+        return found
+
+    @property
+    def scorer_weights(self) -> dict[str, Array]:
+        """Meta-trained weights of the scorers by name, without those of the Deep Set."""
+        assert self._start is not None and self._architecture
+        views = self._architecture.views(self._start)
+        return {name: w.numpy() for name, w in views.items() if not name.startswith("set")}
+
     # ------------------------------------------------------------------ files
 
     @property

@@ -52,7 +52,7 @@ class Lists:
         mask: 1 for items and 0 for padding (..., n), in sorted order.
         target: Targets in sorted order: position weights (..., n) for ListMLE, probabilities
             (..., n) for ListNet, target scores (..., n) for a pointwise loss, preference
-            probabilities (..., n, n) for a pairwise loss.
+            probabilities (..., n, n) for a pairwise loss, permutations (..., n, n) for NeuralSort.
         total: Divisor (...,) that turns the loss of a list into a mean.
         first: Position (..., n) at which the tied group of each item begins; None without ties.
         last: Position (..., n) at which the tied group of each item ends; None without ties.
@@ -252,6 +252,49 @@ class ListNet(RankingLoss):
         return torch.softmax(scores, dim=-1) - lists.target
 
 
+class NeuralSort(RankingLoss):
+    """Cross entropy of a differentiable sorting of the scores (Grover et al., ICLR 2019).
+
+    Row i of the relaxed permutation is softmax_j[((n + 1 - 2i) s_j - sum_k |s_j - s_k|) / t], the
+    probabilities that item j has position i. For a small temperature t it is the permutation that
+    sorts the scores. The target of position i is the item with this position in the true order,
+    or all items of its tied group in equal parts. O(n^2) in time and memory.
+    """
+
+    temperature = 1.0
+
+    def _target(self, y: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
+        n = y.shape[-1]
+        first = torch.arange(n).expand(y.shape) if lists.first is None else lists.first
+        tied = (first[..., :, None] == first[..., None, :]) * _pairs(lists.mask)
+        return tied / tied.sum(-1, keepdim=True).clamp_min(1.0), lists.mask.sum(-1)
+
+    def _value(self, scores: Tensor, lists: Lists) -> Tensor:
+        log_share = torch.log_softmax(self._logits(scores, lists), dim=-1)
+        return -(lists.target * log_share.masked_fill(lists.target == 0, 0.0)).sum((-1, -2))
+
+    def _gradient(self, scores: Tensor, lists: Lists) -> Tensor:
+        share = torch.softmax(self._logits(scores, lists), dim=-1)
+        by_logits = (share - lists.target) * (lists.mask[..., :, None] / self.temperature)
+        column = by_logits.sum(-2)
+        above = torch.sign(scores[..., :, None] - scores[..., None, :]) * _pairs(lists.mask)
+        by_distances = ((column[..., :, None] + column[..., None, :]) * above).sum(-1)
+        return (self._factors(lists)[..., :, None] * by_logits).sum(-2) - by_distances
+
+    def _logits(self, scores: Tensor, lists: Lists) -> Tensor:
+        """Return the logits (..., n, n) of the positions (rows) and the items (columns)."""
+        gaps = (scores[..., :, None] - scores[..., None, :]).abs() * _pairs(lists.mask)
+        logits = (
+            self._factors(lists)[..., :, None] * scores[..., None, :] - gaps.sum(-2)[..., None, :]
+        )
+        return (logits / self.temperature).masked_fill(lists.mask[..., None, :] == 0, _PADDING)
+
+    @staticmethod
+    def _factors(lists: Lists) -> Tensor:
+        """Return n + 1 - 2i (..., n) for the positions i = 1, 2, ... of the items."""
+        return lists.mask.sum(-1, keepdim=True) + 1.0 - 2.0 * lists.mask.cumsum(-1)
+
+
 # ---------------------------------------------------------------------- pair- and pointwise
 
 
@@ -279,7 +322,7 @@ class RankNet(RankingLoss):
 
     def _pairs(self, lists: Lists) -> Tensor:
         """Return a mask (..., n, n): 1 for two different items, 0 for the diagonal and padding."""
-        pairs = lists.mask[..., :, None] * lists.mask[..., None, :]
+        pairs = _pairs(lists.mask)
         return pairs * (1.0 - torch.eye(pairs.shape[-1], dtype=pairs.dtype))
 
 
@@ -347,6 +390,7 @@ WEIGHTINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 LOSSES: dict[str, type[RankingLoss]] = {
     "listmle": ListMLE,
     "listnet": ListNet,
+    "neuralsort": NeuralSort,
     "ranknet": RankNet,
     "pointwise": Pointwise,
     "mse": MeanSquaredError,
@@ -403,6 +447,11 @@ def _tied_groups(y: Tensor) -> tuple[Tensor | None, Tensor | None]:
     first = torch.where(begins, position, 0).cummax(-1).values
     last = torch.where(ends, position, n - 1).flip(-1).cummin(-1).values.flip(-1)
     return first, last
+
+
+def _pairs(mask: Tensor) -> Tensor:
+    """Return a mask (..., n, n): 1 for two items, 0 where one of them is padding."""
+    return mask[..., :, None] * mask[..., None, :]
 
 
 def _group_mean(values: Tensor, lists: Lists) -> Tensor:
