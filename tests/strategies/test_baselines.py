@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankwise import Encoder, Optimizer, Task, TaskSet
-from rankwise.methods.registry import available, make
+from rankwise.methods.registry import available, get, make
 from rankwise.strategies.baselines import PortfolioStrategy, greedy_portfolio
 from rankwise.strategies.optuna_samplers import OptunaStrategy
 
@@ -83,7 +83,8 @@ def test_the_default_configuration_comes_first():
 
 @pytest.mark.parametrize("method", available())
 def test_every_method_chooses_from_a_pool(method):
-    options = {"members": 2, "epochs": 3} if method.startswith("dre") else {}
+    quick = {"members": 2, "epochs": 3}
+    options = {name: n for name, n in quick.items() if name in get(method).options}
     strategy = make(method, ENCODER, **options)
     seen, rest = np.arange(8), np.arange(8, 25)
     history = Task.of(GRID[seen], GRID[seen].sum(axis=1))

@@ -21,6 +21,7 @@ import numpy as np
 from typing_extensions import Self
 
 from rankwise._core.extras import require
+from rankwise.errors import ModelFileError
 from rankwise.history.task import Task
 from rankwise.surrogates.empirical_bayes.past_functions import (
     FEW_ROWS,
@@ -247,6 +248,11 @@ class ScorerPast(Past):
     def from_parts(cls, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> Self:
         start = "scorers."
         weights = {n.removeprefix(start): w for n, w in arrays.items() if n.startswith(start)}
+        if len(record["names"]) != len(arrays["contexts"]):
+            raise ModelFileError(
+                f"the model has {len(arrays['contexts'])} past studies, but "
+                f"{len(record['names'])} names"
+            )
         return cls(
             FrozenScorers(weights, arrays["gain"], float(record["centre"])),
             arrays["contexts"],
