@@ -69,6 +69,11 @@ def test_the_guard_gives_past_durations_to_the_transfer_method():
     assert plain.transfer.cost_prior is None
 
 
+def test_late_proposals_of_mbo_know_past_durations():
+    strategy = learnt_optimizer("eb-gp", Encoder(SPACE), past(), None, **PER_SECOND).strategy
+    assert strategy.cost_prior is not None and strategy.alone.cost_prior is strategy.cost_prior
+
+
 def test_several_objectives(asked):
     encoder = Encoder(SPACE)
     optimizer = joint_optimizer("eb-gp", encoder, past(True), None, 2, **PER_SECOND)
